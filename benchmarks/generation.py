@@ -14,8 +14,8 @@ from typing import Literal
 import tyro
 
 from dgl_treestack.generate import presets
-from dgl_treestack.generate.assembly import Cell
-from dgl_treestack.generate.presets import Options, Shard
+from dgl_treestack.generate.assembly import PlanCell
+from dgl_treestack.generate.presets import SetOptions, Shard
 from dgl_treestack.generate.presets.paper import COUNTS
 
 GROUPS = {
@@ -39,9 +39,9 @@ def measure(settings: Settings, depths: dict[int, int]) -> tuple[int, float]:
     preset, equations, seconds = presets.find(settings.preset), 0, 0.0
     for depth, weight in depths.items():
         pairs = max(1, round(settings.equations / 2 * weight / sum(depths.values())))
-        shard = Shard(f"benchmark-{depth}", {"cell": list(Cell(0, settings.fold, depth)), "pairs": pairs})
+        shard = Shard(f"benchmark-{depth}", {"cell": list(PlanCell(0, settings.fold, depth)), "pairs": pairs})
         start = time.process_time()
-        equations += 2 * sum(1 for _ in preset.make(Options(seed=0), shard))
+        equations += 2 * sum(1 for _ in preset.make(SetOptions(seed=0), shard))
         seconds += time.process_time() - start
     return equations, seconds
 

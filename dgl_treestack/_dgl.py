@@ -12,7 +12,7 @@ import sys
 import types
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from packaging.version import Version
@@ -61,26 +61,22 @@ try:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecations inside a library that will not be released again
         import dgl
-        import dgl.data
-        import dgl.dataloading
-        import dgl.function
+        from dgl import (
+            DGLError,
+            DGLGraph,
+            batch,
+            function,
+            graph,
+            load_graphs,
+            prop_nodes_topo,
+            save_graphs,
+            topological_nodes_generator,
+        )
+        from dgl.data import DGLDataset
+        from dgl.dataloading import GraphDataLoader
 except (ImportError, OSError) as error:  # not installed, or a library that it needs is not there
     no_build = sys.version_info >= (3, 13) and VERSION == "missing"
     REASON = f"it has no build for Python {sys.version_info.major}.{sys.version_info.minor}" if no_build else str(error)
-
-if TYPE_CHECKING or not REASON:
-    DGLGraph = dgl.DGLGraph
-    graph = dgl.graph
-    function = dgl.function
-    prop_nodes_topo = dgl.prop_nodes_topo
-    topological_nodes_generator = dgl.topological_nodes_generator
-    DGLError = dgl.DGLError
-    DGLDataset = dgl.data.DGLDataset
-    GraphDataLoader = dgl.dataloading.GraphDataLoader
-    load_graphs = dgl.load_graphs
-    save_graphs = dgl.save_graphs
-    batch = dgl.batch
-else:
     dgl = types.ModuleType("dgl")
     dgl.__getattr__ = _Missing  # type: ignore[method-assign]
     DGLError = type("DGLError", (Exception,), {})

@@ -21,7 +21,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -53,11 +53,7 @@ def fused_adam(
     **settings: Any,
 ) -> None:
     """One update of Adam in place, of the steps too. settings: lr, beta1, beta2, weight_decay, eps."""
-    if hasattr(torch, "_foreach_add_"):
-        torch._foreach_add_(steps, torch.ones_like(steps[0]), alpha=1.0)  # without alpha it takes four times as long
-    else:
-        for step in steps:
-            step.add_(1)
+    foreach_("add_", steps, torch.ones_like(steps[0]), alpha=1.0)  # without alpha it takes four times as long
     # Called directly: of 1.24 ms of `torch.optim.Adam`, its kernel took 0.65.
     if hasattr(torch, "_fused_adam_"):
         torch._fused_adam_(parameters, gradients, first, second, [], steps, **settings, amsgrad=False, maximize=False)
@@ -73,14 +69,15 @@ def fused_adam(
         parameter.sub_(mean / denominator * (settings["lr"] / (1 - settings["beta1"] ** count)))
 
 
-def foreach_(operation: str, tensors: Sequence[Tensor], *arguments: Any) -> None:
+def foreach_(operation: str, tensors: Sequence[Tensor], *arguments: Any, **settings: Any) -> None:
     """Call an operation such as `mul_` of every tensor. An argument is one for all tensors, or a list with one for each."""
     if hasattr(torch, f"_foreach_{operation}"):
-        getattr(torch, f"_foreach_{operation}")(tensors, *arguments)
+        getattr(torch, f"_foreach_{operation}")(tensors, *arguments, **settings)
         return
     _warn_without(f"_foreach_{operation}")
     for i, tensor in enumerate(tensors):
-        getattr(tensor, operation)(*(argument[i] if isinstance(argument, list) else argument for argument in arguments))
+        of_tensor = (argument[i] if isinstance(argument, list) else argument for argument in arguments)
+        getattr(tensor, operation)(*of_tensor, **settings)
 
 
 @cache
@@ -163,36 +160,32 @@ def package(program: torch.export.ExportedProgram, file: Path, options: Mapping[
         return Path(torch._inductor.aoti_compile_and_package(program, package_path=str(file), inductor_configs=dict(options)))
 
 
+def _tanh() -> str:
+    """1 - 2 / (1 + exp(2 x)); near zero, where that loses digits, x times a polynomial in x^2 with an error of at most 2e-9."""
+
+    def number(value: float) -> str:
+        return f"decltype({{x}})({value!r}f)"
+
+    # tanh(x) / x on (0, SMALL), highest power first
+    fit = Chebyshev.interpolate(lambda square: np.tanh(np.sqrt(square)) / np.sqrt(square), 4, domain=[1e-12, SMALL**2])
+    first, *rest = [float(coefficient) for coefficient in fit.convert(kind=Polynomial).coef[::-1]]
+    small = number(first)
+    for coefficient in rest:
+        small = f"at::vec::fmadd({small}, {{x}} * {{x}}, {number(coefficient)})"
+    large = f"{number(1.0)} - {number(2.0)} / ({number(1.0)} + ({number(2.0)} * {{x}}).exp_u20())"
+    return f"decltype({{x}})::blendv({large}, {{x}} * {small}, {{x}}.abs() < {number(SMALL)})"
+
+
 # exp, sigmoid and tanh inline, where Inductor calls a vector library: a call spills all registers of the loop, and its tanh
 # takes ten times as long as a sigmoid. ATen's vectors have an inline exp, `exp_u20`. Relative errors in float32 are below 3e-6
 # (tests/propagate/test_compiled.py); float64 calls the library.
 # Two kernels of 1,024 rows take 352 and 397 us with library calls, 198 and 269 inline, 253 and 384 with formulas written out
 # in the graph, 276 and 300 with Inductor's own decomposition of tanh, which loses digits near zero.
-
-
-def _exp(x: object) -> str:
-    return f"{x}.exp_u20()"
-
-
-def _sigmoid(x: object) -> str:
-    return f"decltype({x})(1) / (decltype({x})(1) + {x}.neg().exp_u20())"
-
-
-def _tanh(x: object) -> str:
-    def number(value: float) -> str:
-        return f"decltype({x})({value!r}f)"
-
-    # tanh(x) / x as a polynomial in x^2 on (0, SMALL), highest power first; error at most 2e-9
-    fit = Chebyshev.interpolate(lambda square: np.tanh(np.sqrt(square)) / np.sqrt(square), 4, domain=[1e-12, SMALL**2])
-    first, *rest = [float(coefficient) for coefficient in fit.convert(kind=Polynomial).coef[::-1]]
-    small = number(first)
-    for coefficient in rest:
-        small = f"at::vec::fmadd({small}, {x} * {x}, {number(coefficient)})"
-    large = f"{number(1.0)} - {number(2.0)} / ({number(1.0)} + ({number(2.0)} * {x}).exp_u20())"
-    return f"decltype({x})::blendv({large}, {x} * {small}, {x}.abs() < {number(SMALL)})"
-
-
-INLINE: dict[str, Callable[[object], str]] = {"exp": _exp, "sigmoid": _sigmoid, "tanh": _tanh}
+INLINE = {
+    "exp": "{x}.exp_u20()",
+    "sigmoid": "decltype({x})(1) / (decltype({x})(1) + {x}.neg().exp_u20())",
+    "tanh": _tanh(),
+}
 
 
 def _inline_functions() -> Iterator[Any]:
@@ -205,14 +198,14 @@ def _inline_functions() -> Iterator[Any]:
         _warn_without("CppVecOverrides")
         return
 
-    def writer(write: Callable[[object], str], original: Callable[[Any], str]) -> staticmethod:
-        def code(x: Any) -> str:  # NaN stays NaN, which exp_u20 does not ensure
-            return f"decltype({x})::blendv({write(x)}, {x}, {x} != {x})" if x.dtype == torch.float32 else original(x)
+    def code(name: str, x: Any) -> str:
+        if x.dtype != torch.float32:
+            return str(originals[name](x))
+        value = INLINE[name].format(x=x)
+        return f"decltype({x})::blendv({value}, {x}, {x} != {x})"  # NaN stays NaN, which exp_u20 does not ensure
 
-        return staticmethod(code)
-
-    for name, write in INLINE.items():
-        yield mock.patch.object(CppVecOverrides, name, writer(write, originals[name]))
+    for name in INLINE:
+        yield mock.patch.object(CppVecOverrides, name, staticmethod(partial(code, name)))
 
 
 def numpy_generator(seed: int, purpose: str, *position: int) -> np.random.Generator:
@@ -252,6 +245,8 @@ def once_differentiable(backward: Callable[..., Gradients]) -> Callable[..., Gra
     `torch.autograd.grad` of them with respect to parameters does not meet the cut: it returns what other paths contribute.
     Here the gradients depend on all that was saved, so that both raise RuntimeError.
     """
+
+    # Without it wrong second derivatives came without an error. It costs a step of Tree-SMU 24 operations (28 at batch 1,024).
 
     @wraps(backward)
     def wrapped(ctx: Any, *output_gradients: Tensor | None) -> Gradients:

@@ -32,6 +32,7 @@ def write_json_lines(path: Path | str, rows: Iterable[dict[str, Any]]) -> None:
 
 def write_gzip(path: Path | str, pieces: Iterable[bytes]) -> None:
     """Write a gzip file atomically, piece by piece; the same pieces give the same bytes. Raises OutputError."""
+    # without the time of writing, which gzip has in its header
     with _replacing(Path(path)) as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as compressed:
         for piece in pieces:
             compressed.write(piece)
@@ -48,6 +49,7 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces `path` when the block ends, and is deleted when the block raises."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Beside the file: a rename is atomic within one file system only.
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_TEMPORARY)
         try:
             with os.fdopen(handle, "wb") as file:

@@ -48,41 +48,29 @@ class Cluster:
 
         return max(1, int(ray.cluster_resources().get("CPU", 1) / max(self.cpus, 1e-3)))
 
-    @contextmanager
-    def open(self) -> Iterator["RayPool"]:
-        """Connect, and yield a pool of the cluster's processors. On exit queued tasks are cancelled.
 
-        Raises ConfigurationError without Ray, and when there is no cluster at the address.
-        """
+class RayPool(Executor):
+    """A `concurrent.futures.Executor` whose tasks run on the nodes of a cluster, in the folder where the driver was started.
+
+    It is connected until it is shut down, which `with` does. Raises ConfigurationError without Ray, and when there is no
+    cluster at the address.
+    """
+
+    def __init__(self, cluster: Cluster):
         try:
             import ray
         except ImportError:
             raise ConfigurationError("--cluster needs Ray: pip install 'dgl-treestack[cluster]'.") from None
         handler = signal.getsignal(signal.SIGTERM)
         try:
-            if match := re.fullmatch(r"([^/]+):(\d+)", self.address):  # or Ray would try for minutes
+            if match := re.fullmatch(r"([^/]+):(\d+)", cluster.address):  # or Ray would try for minutes
                 socket.create_connection((match[1], int(match[2])), timeout=CONNECT).close()
-            ray.init(self.address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+            ray.init(cluster.address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
         except (OSError, RuntimeError, ValueError) as error:
-            raise ConfigurationError(
-                f"There is no Ray cluster at {self.address!r} ({error}). Start one: ray start --head."
-            ) from None
+            remedy = "Start one: ray start --head."
+            raise ConfigurationError(f"There is no Ray cluster at {cluster.address!r} ({error}). {remedy}") from None
         finally:
             signal.signal(signal.SIGTERM, handler)  # which Ray replaces
-        pool = RayPool(self)
-        try:
-            yield pool
-        finally:
-            pool.shutdown(cancel_futures=True)
-            ray.shutdown()
-
-
-class RayPool(Executor):
-    """A `concurrent.futures.Executor` whose tasks run on the nodes of a cluster, in the folder where the driver was started."""
-
-    def __init__(self, cluster: Cluster):
-        import ray
-
         self.options = {"num_cpus": cluster.cpus, "num_gpus": cluster.gpus, "max_retries": RETRIES}
         self.task = ray.remote(_run_in_folder)
         self.unfinished: dict[Any, Future] = {}  # object reference -> its future
@@ -116,11 +104,12 @@ class RayPool(Executor):
             future.set_exception(error)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Cancel what is queued or running; a command that runs gets SIGTERM, so that it saves."""
+        """Cancel what is queued or running, whatever is asked for; a command that runs gets SIGTERM, so that it saves."""
         import ray
 
-        for reference in list(self.unfinished) if cancel_futures else ():
+        for reference in list(self.unfinished):
             ray.cancel(reference, force=False)
+        ray.shutdown()
 
 
 def _run_in_folder(folder: str, function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> Any:
@@ -147,6 +136,7 @@ def marked(folder: Path) -> Iterator[str]:
     Files that commands of this machine left when they were killed are deleted.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    # One file for all commands: with one each, a killed driver left as many. Two drivers of one folder keep each other's.
     machine = f"{MARKER}-{socket.gethostname()}"
     for left in folder.glob(f"{machine}-*-*"):
         if not Path("/proc", left.name.split("-")[-2]).exists():
@@ -157,6 +147,15 @@ def marked(folder: Path) -> Iterator[str]:
         yield marker.name
     finally:
         marker.unlink(missing_ok=True)
+
+
+def start_command(arguments: Iterable[str]) -> subprocess.Popen[str]:
+    """Start a `treestack` command of one thread, which ends with this process, with its messages in a pipe."""
+    # A killed command once left children training, as a killed node leaves what its worker has started, and the next
+    # start trained the same runs beside them.
+    settings = {**os.environ, "OMP_NUM_THREADS": "1", CHILD_OF: str(os.getpid())}
+    command = [sys.executable, "-m", "dgl_treestack", *arguments]
+    return subprocess.Popen(command, env=settings, stderr=subprocess.PIPE, text=True)
 
 
 # The largest code of many commands is what counts, and -9 of a killed one would pass for success.
@@ -171,17 +170,14 @@ def run_commands(commands: Sequence[Command], cluster: Cluster) -> int:
     What a command wrote on a machine that does not share its output folder is brought back when it ends.
     """
     codes = [0]
-    with ExitStack() as stack, cluster.open() as pool:
+    with ExitStack() as stack, RayPool(cluster) as pool:
         folders = {command.output for command in commands}
         marker_of_folder = {folder: stack.enter_context(marked(folder)) for folder in folders}
         tasks = {}
         for command in commands:
-            inputs = {str(path): path.read_bytes() for path in command.inputs}
-            output = str(command.output.resolve())
-            task = pool.submit(
-                _run_command, command.arguments, str(command.output), output, marker_of_folder[command.output], inputs
-            )
-            tasks[task] = command
+            inputs = [path.read_bytes() for path in command.inputs]
+            place = (command.output.resolve(), marker_of_folder[command.output])
+            tasks[pool.submit(_run_command, command, *place, inputs)] = command
         from tqdm.auto import tqdm  # not above: it takes 50 ms, in every command
 
         for task in tqdm(as_completed(tasks), total=len(tasks), desc="runs", disable=None):
@@ -194,32 +190,23 @@ def run_commands(commands: Sequence[Command], cluster: Cluster) -> int:
     return max(codes)
 
 
-def _run_command(
-    arguments: Sequence[str], output_argument: str, output: str, marker: str, inputs: dict[str, bytes]
-) -> tuple[int, str, bytes | None]:
+def _run_command(command: Command, output: Path, marker: str, inputs: Sequence[bytes]) -> tuple[int, str, bytes | None]:
     """Run a command on this machine; return its exit code, its last messages and, unless the folder is shared, its output."""
     with tempfile.TemporaryDirectory() as folder:
-        replaced: dict[str, str] = {}  # arguments that are paths of the other machine -> paths here
-        for i, (name, text) in enumerate(inputs.items()):
-            path = Path(folder) / f"{i}-{Path(name).name}"
-            path.write_bytes(text)
-            replaced[name] = str(path)
-        is_shared = (Path(output) / marker).is_file()
-        written = Path(output) if is_shared else Path(folder) / "output"
-        replaced[output_argument] = str(written)
-        command = [sys.executable, "-m", "dgl_treestack", *(replaced.get(argument, argument) for argument in arguments)]
-        # A killed node takes its worker along, but not a command that the worker has started: two processes then wanted
-        # one folder.
-        settings = {**os.environ, CHILD_OF: str(os.getpid())}
-        with subprocess.Popen(command, env=settings, stderr=subprocess.PIPE, text=True) as process:
+        written = output if (output / marker).is_file() else Path(folder) / "output"
+        replaced = {str(command.output): str(written)}  # arguments that are paths of the other machine -> paths here
+        for i, (path, content) in enumerate(zip(command.inputs, inputs, strict=True)):
+            copy = Path(folder) / f"{i}-{path.name}"
+            copy.write_bytes(content)
+            replaced[str(path)] = str(copy)
+        with start_command([replaced.get(argument, argument) for argument in command.arguments]) as process:
             try:
                 _, messages = process.communicate()
             except BaseException:  # the task was cancelled
                 process.terminate()
                 process.wait()
                 raise
-        content = None if is_shared else pack(written, written.glob("*"))
-        return process.returncode, messages[-LAST:], content
+        return process.returncode, messages[-LAST:], None if written is output else pack(written, written.glob("*"))
 
 
 def pack(folder: Path, paths: Iterable[Path]) -> bytes:

@@ -51,8 +51,7 @@ class World:
         if backend == "nccl":
             if device != "cuda":
                 raise ConfigurationError(f"torchrun gives every process a GPU of its own: --device cuda, not {device}.")
-            if local_rank >= torch.cuda.device_count():
-                count = torch.cuda.device_count()
+            if local_rank >= (count := torch.cuda.device_count()):
                 raise ConfigurationError(f"There are more processes here than GPUs ({count}). Set --nproc-per-node {count}.")
             torch.cuda.set_device(local_rank)
         if not torch.distributed.is_initialized():
@@ -126,7 +125,8 @@ class World:
         """Return the sums of some numbers over all processes."""
         if self.size == 1:
             return list(numbers)
-        total = torch.tensor(numbers, dtype=torch.float64, device=self._device())
+        device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
+        total = torch.tensor(numbers, dtype=torch.float64, device=device)
         with _communication():
             torch.distributed.all_reduce(total)
         return total.tolist()
@@ -152,11 +152,6 @@ class World:
             if count:
                 parameter.grad = total.view_as(parameter)
         return totals.tolist()
-
-    @staticmethod
-    def _device() -> str:
-        """Return the device of tensors that the backend can send."""
-        return "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
 
 
 ALONE = World()

@@ -1,15 +1,4 @@
-"""The tree of errors that a user can cause.
-
-    TreestackError            exit code 2 on the command line
-    ├── ExpressionError       a text, prefix form or tree that is not a well-formed expression
-    ├── GraphError            a DGL graph that is not a well-formed batch of trees
-    ├── VocabularyError       a leaf that has no row in the vocabulary
-    ├── DataError             a file of equations, records or axioms that breaks its format
-    ├── ConfigurationError    a wrong key, value, name or option of a run or command
-    ├── CheckpointError       weights or run folders that cannot be read
-    ├── OutputError           a file that cannot be written: no space, no permission, a folder in its place
-    ├── ProcessError          another process of a run has ended
-    └── DivergenceError       training produced a number that is not finite
+"""The errors that a user can cause: on the command line, any of them is exit code 2.
 
 A message states the value given, the rule it broke and the remedy.
 """
@@ -66,7 +55,7 @@ class CheckpointError(TreestackError):
 
 
 class OutputError(TreestackError):
-    """A file that cannot be written."""
+    """A file that cannot be written: no space, no permission, a folder in its place."""
 
 
 class ProcessError(TreestackError):

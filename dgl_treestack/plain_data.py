@@ -43,7 +43,7 @@ def tables_of(text: str) -> dict[str, Any]:
     """Return the tables of a TOML text. Raises ValueError."""
     try:
         return tomllib.loads(text)
-    except RecursionError:
+    except RecursionError:  # tomllib reads brackets by recursion
         raise ValueError("brackets are nested too deeply") from None
 
 
@@ -51,10 +51,9 @@ def read_toml(path: Path, build: Callable[[dict[str, Any]], Built]) -> Built:
     """Read a TOML file and return what `build` returns for its content. Raises ConfigurationError that names the file."""
     try:
         return build(tables_of(text_of(path.read_bytes())))
-    except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}.") from None
-    except ValueError as error:
-        raise ConfigurationError(f"{path}: {error}") from None
+    except (OSError, ValueError) as error:
+        reason = f"cannot be read: {error.strerror}." if isinstance(error, OSError) else error
+        raise ConfigurationError(f"{path}: {reason}") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -70,7 +69,8 @@ def _refuse(word: str) -> None:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse)
-_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # perhaps: two halves are a character
+# Perhaps half of a character: two halves are one. An id that was one half ended the packing of records in a traceback.
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_json(text: str, remedy: str = "", start: int | None = None) -> tuple[Any, int]:
@@ -87,7 +87,7 @@ def read_json(text: str, remedy: str = "", start: int | None = None) -> tuple[An
         raise
     except UnicodeEncodeError as error:
         raise DataError(f"{error.object[error.start]!a} is half of a character. Write the whole one.") from None
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError also from int(), beyond sys.get_int_max_str_digits()
         reason = "nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
         raise DataError(f"Not a complete JSON object ({getattr(error, 'msg', reason)}). {remedy}") from None
     return value, end
@@ -101,24 +101,26 @@ def one_of(options: Iterable[str], value: object, setting: str) -> str:
     return value
 
 
-def whole(value: object, setting: str, low: int, high: int = 10_000) -> int:
+def whole(value: Any, setting: str, low: int, high: int = 10_000) -> int:
     """Return the value of a setting that must be a whole number from `low` to `high`."""
-    if type(value) is not int or not low <= value <= high:
-        raise ConfigurationError(f"{setting!r} is {value!r}; it must be a whole number from {low} to {high}.")
-    return value
+    # not isinstance: True is an int, too
+    return _checked(type(value) is int and low <= value <= high, value, setting, f"a whole number from {low} to {high}")
 
 
-def number(value: object, setting: str, low: float = -1e6, high: float = 1e6) -> float:
+def number(value: Any, setting: str, low: float = -1e6, high: float = 1e6) -> float:
     """Return the value of a setting that must be a number in [low, high)."""
-    if type(value) not in (int, float) or not low <= value < high:  # type: ignore[operator]
-        raise ConfigurationError(f"{setting!r} is {value!r}; it must be a number from {low:g} on, below {high:g}.")
-    return float(value)  # type: ignore[arg-type]
+    is_allowed = type(value) in (int, float) and low <= value < high
+    return float(_checked(is_allowed, value, setting, f"a number from {low:g} on, below {high:g}"))
 
 
-def switch(value: object, setting: str) -> bool:
+def switch(value: Any, setting: str) -> bool:
     """Return the value of a setting that must be true or false."""
-    if type(value) is not bool:
-        raise ConfigurationError(f"{setting!r} is {value!r}; it must be true or false.")
+    return _checked(type(value) is bool, value, setting, "true or false")
+
+
+def _checked(is_allowed: bool, value: Any, setting: str, rule: str) -> Any:
+    if not is_allowed:
+        raise ConfigurationError(f"{setting!r} is {value!r}; it must be {rule}.")
     return value
 
 
@@ -153,7 +155,7 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
         if value not in get_args(kind):
             raise ConfigurationError(unknown(f"value for {key!r}:", str(value), get_args(kind)))
         return value
-    if get_origin(kind) is tuple:
+    if get_origin(kind) is tuple:  # a single text stands for a tuple of one, as in --set data.train=FILE
         entries, kind_of_entries = [value] if isinstance(value, str) else value, get_args(kind)[0]
         if isinstance(entries, list | tuple) and all(type(entry) is kind_of_entries for entry in entries):
             return tuple(entries)

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.errors import ConfigurationError, unknown
 
 logger = logging.getLogger(__name__)
 faults: dict[str, str] = {}  # why an entry point was left out, by its description
@@ -41,6 +41,12 @@ class Registry(Generic[Entry]):
     def find(self, name: str) -> Entry | None:
         """Return the entry of a name, or None."""
         return self.registered.get(name) or self.of_files.get(name) or self.of_packages.get(name)
+
+    def __getitem__(self, name: str) -> Entry:
+        """The entry of a name. Raises ConfigurationError, with the names there are, if there is none."""
+        if (entry := self.find(name)) is None:
+            raise ConfigurationError(unknown(self.kind, name, self.table()))
+        return entry
 
     def register(self, name: str, entry: Entry) -> None:
         """Add an entry of a program. Raises ConfigurationError when this package or the program has another one of this name.

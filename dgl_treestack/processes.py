@@ -6,19 +6,17 @@ import multiprocessing
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
 
-from dgl_treestack.cluster import CHILD_OF, Cluster, Command, exit_code, run_commands
+from dgl_treestack.cluster import CHILD_OF, Cluster, Command, RayPool, exit_code, run_commands, start_command
 from dgl_treestack.errors import ConfigurationError, OutputError
 
 logger = logging.getLogger(__name__)
@@ -80,18 +78,14 @@ def start_many(commands: Sequence[Command], jobs: Jobs) -> int:
     """Run `treestack` commands as processes of one thread, `jobs` at a time or on a cluster. Returns the largest exit code."""
     if isinstance(jobs, Cluster):
         return run_commands(commands, jobs)
-    # A killed command once left children training, and its restart trained the same runs beside them.
-    settings = {**os.environ, "OMP_NUM_THREADS": "1", CHILD_OF: str(os.getpid())}
     children: list[subprocess.Popen[str]] = []
     with watch_signals(children) as watch:
 
         def run(command: Command) -> int:
             if watch.number:
                 return 128 + watch.number
-            # a pipe: the children then log lines instead of drawing progress bars over each other
-            with subprocess.Popen(
-                [sys.executable, "-m", "dgl_treestack", *command.arguments], env=settings, stderr=subprocess.PIPE, text=True
-            ) as process:
+            # because of the pipe children log lines, instead of drawing progress bars over each other
+            with start_command(command.arguments) as process:
                 children.append(process)
                 for line in process.stderr or ():
                     logger.info(line.rstrip("\n"))
@@ -106,7 +100,7 @@ def start_many(commands: Sequence[Command], jobs: Jobs) -> int:
 def follow_parent() -> None:
     """Send this command SIGTERM, so that it saves and stops, when its parent command (`CHILD_OF`) has ended."""
     if CHILD_OF in os.environ:
-        threading.Thread(target=_end_with, args=(int(os.environ[CHILD_OF]),), daemon=True).start()
+        _when_ended(int(os.environ[CHILD_OF]), lambda: os.kill(os.getpid(), signal.SIGTERM))
 
 
 @contextmanager
@@ -116,10 +110,10 @@ def workers(jobs: Jobs) -> Iterator[Executor]:
     Only the parent reacts to Ctrl-C. When the parent is killed, its workers exit. Raises OutputError when a worker dies.
     """
     if isinstance(jobs, Cluster):
-        with jobs.open() as cluster_pool:
+        with RayPool(jobs) as cluster_pool:
             yield cluster_pool
         return
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("spawn")  # processes that were forked beside threads have hung
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker) as pool:
         try:
             yield pool
@@ -132,23 +126,19 @@ def workers(jobs: Jobs) -> Iterator[Executor]:
 def _start_worker() -> None:
     """Initialize a worker: the parent alone reacts to Ctrl-C, and the worker ends with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if (parent := multiprocessing.parent_process()) is not None:
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    if (parent := multiprocessing.parent_process()) is not None and parent.pid:
+        _when_ended(parent.pid, lambda: os._exit(1))
 
 
-def _end_with(parent: BaseProcess | int) -> None:
-    """Wait until the parent has ended, then end this process.
+def _when_ended(parent: int, end: Callable[[], None]) -> None:
+    """Call `end` in a thread of this process when its parent, a process id, has ended."""
 
-    parent: the process that opened a pool, whose workers exit at once; or the id of the process that started a command, which
-    gets SIGTERM.
-    """
-    if isinstance(parent, int):
-        while os.getppid() == parent:
+    def wait() -> None:
+        while os.getppid() == parent:  # a process without a parent gets another one
             time.sleep(0.5)
-        os.kill(os.getpid(), signal.SIGTERM)
-    else:
-        parent.join()
-        os._exit(1)
+        end()
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 @contextmanager
@@ -156,6 +146,7 @@ def locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
     """Lock a folder for this process; while another one holds the lock, wait, or raise ConfigurationError."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
+        # The kernel drops this lock with its process, so that a killed one leaves none behind, as a file would be.
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from dgl_treestack.expression import Expression
-from dgl_treestack.generate.features import tokens
+from dgl_treestack.generate.assembly import tokens
 
 
 def token_counts(expression: Expression) -> Counter[str]:

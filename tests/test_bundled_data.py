@@ -13,9 +13,9 @@ from dgl_treestack.audit.corpus import build
 from dgl_treestack.audit.leakage import Fit, measure
 from dgl_treestack.data.formats import read, read_lines
 from dgl_treestack.data.vocabulary import PRESETS
-from dgl_treestack.generate.derivation import replay
 from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.generate.grow import FUNCTIONS, VARIABLES
+from dgl_treestack.generate.rewrite import replay
 from dgl_treestack.resources import find_data
 from dgl_treestack.truth import judge, judge_at_fixed_points
 from tests.independent_checker import complaints

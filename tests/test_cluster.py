@@ -17,10 +17,10 @@ ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'dgl-
 
 from dgl_treestack import cluster  # noqa: E402
 from dgl_treestack.cli import main  # noqa: E402
-from dgl_treestack.cluster import Cluster, Command  # noqa: E402
+from dgl_treestack.cluster import Cluster, Command, RayPool  # noqa: E402
 from dgl_treestack.data import formats  # noqa: E402
 from dgl_treestack.errors import ConfigurationError, DataError  # noqa: E402
-from dgl_treestack.generate.presets import Options  # noqa: E402
+from dgl_treestack.generate.presets import SetOptions  # noqa: E402
 from dgl_treestack.generate.production import produce  # noqa: E402
 from dgl_treestack.runs import configuration  # noqa: E402
 
@@ -65,14 +65,14 @@ def grid(tmp_path_factory):
 def generated(tmp_path_factory):
     """A generated set, and the sha256 of its files."""
     folder = tmp_path_factory.mktemp("generated") / "one"
-    produce("quickstart", Options(seed=3, equations=400), folder)
+    produce("quickstart", SetOptions(seed=3, equations=400), folder)
     return folder
 
 
 def test_a_sweep_a_generation_and_evaluations(address, grid, generated, tmp_path):
     treestack("sweep", grid / "sweep.toml", "--output-dir", grid / "cluster", "--cluster", address)
     assert contents(grid / "cluster") == contents(grid / "one")
-    produce("quickstart", Options(seed=3, equations=400), tmp_path / "there", Cluster(address))
+    produce("quickstart", SetOptions(seed=3, equations=400), tmp_path / "there", Cluster(address))
     assert contents(tmp_path / "there") == contents(generated)
     run, data = tmp_path / "run", str(generated / "test.jsonl.gz")
     shutil.copytree(next(grid.glob("one/small-*-0")), run)
@@ -163,12 +163,15 @@ def not_shared(folder):
 
 def test_errors_come_back(address, tmp_path, caplog):
     (tmp_path / "a.jsonl").write_text('{"text": "x = x"}\n{}\n')
-    with Cluster(address).open() as pool, pytest.raises(DataError, match=r"a\.jsonl:2: Exactly one of the keys"):
+    with RayPool(Cluster(address)) as pool, pytest.raises(DataError, match=r"a\.jsonl:2: Exactly one of the keys"):
         pool.submit(formats.read_examples, [str(tmp_path / "a.jsonl")]).result()
     command = Command(("train", "no/such/config"), tmp_path)
     assert cluster.run_commands([command], Cluster(address)) == 2 and "no/such/config" in caplog.text
 
 
 def test_without_a_cluster():
-    with pytest.raises(ConfigurationError, match=r"There is no Ray cluster at '127\.0\.0\.1:1'"), Cluster("127.0.0.1:1").open():
+    with (
+        pytest.raises(ConfigurationError, match=r"There is no Ray cluster at '127\.0\.0\.1:1'"),
+        RayPool(Cluster("127.0.0.1:1")),
+    ):
         pass

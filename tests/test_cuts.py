@@ -9,7 +9,7 @@ from dgl_treestack.data.formats import read
 from dgl_treestack.data.records import accuracy
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
-from dgl_treestack.generate.presets import Options
+from dgl_treestack.generate.presets import SetOptions
 from dgl_treestack.generate.production import produce
 from dgl_treestack.resources import find_data
 from dgl_treestack.results import archive, report
@@ -52,13 +52,13 @@ def test_bundled_certificates_say_it():
 def test_generation_marks_pairs_or_leaves_them_out(tmp_path):
     for no_cuts in (False, True):
         folder = tmp_path / str(no_cuts)
-        manifest = produce("paper", Options(seed=5, equations=300, no_cuts=no_cuts), folder)
+        manifest = produce("paper", SetOptions(seed=5, equations=300, no_cuts=no_cuts), folder)
         marked = [example for path in folder.glob("*.jsonl.gz") for example in read(path) if "cut" in example.certificate]
         counts = [entry.get("on a branch cut, by depth", {}) for entry in manifest["files"].values()]
         assert sum(sum(by_depth.values()) for by_depth in counts) == len(marked)
         assert (marked == []) == no_cuts
     with pytest.raises(ConfigurationError, match="no_cuts"):
-        produce("listops", Options(seed=5, no_cuts=True), tmp_path / "listops")
+        produce("listops", SetOptions(seed=5, no_cuts=True), tmp_path / "listops")
 
 
 def test_records_and_tables_without_them(tmp_path):

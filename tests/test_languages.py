@@ -14,8 +14,7 @@ from small_runs import contents, stopped_at
 from dgl_treestack.data import records
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression import Equation
 from dgl_treestack.expression.language import find
 from dgl_treestack.model.model import Model
 from dgl_treestack.runs.run import Run
@@ -177,16 +176,9 @@ def test_what_does_not_fit_is_one_error(tmp_path, monkeypatch, treestack):
 def test_outputs_are_rows_of_classes(engine):
     language, vocabulary = find("logic"), Vocabulary.of_words("ab")
     model = Model.build("tree_lstm", 6, vocabulary, "relation", language, seed=0).double().eval()
-    examples = [
-        Example(Equation.from_prefix(text, language), label)
-        for text, label in (
-            ("Pair and Word:a Word:b not Word:a", "|"),
-            ("Pair Word:b Word:b", "="),
-            ("Pair Word:b Word:a", None),
-        )
-    ]
-    dataset = model.prepare(examples)
-    batch = dataset.batch(torch.arange(3).numpy())
+    pairs = {"Pair and Word:a Word:b not Word:a": "|", "Pair Word:b Word:b": "=", "Pair Word:b Word:a": None}
+    examples = [Example(Equation.from_prefix(text, language), label) for text, label in pairs.items()]
+    batch = model.prepare(examples).batch(torch.arange(3).numpy())
     output = model(batch, engine)
     assert output.shape == (3, 7)
     h = model.states(batch.graph)
@@ -198,11 +190,3 @@ def test_outputs_are_rows_of_classes(engine):
     expected = [-output[i].log_softmax(0)[language.classes.index(label)] for i, label in enumerate("|=")]
     torch.testing.assert_close(losses[:2], torch.stack(expected))
     assert losses[2].isnan() and model.correct(output, batch)[2] == 0
-
-
-def test_a_task_needs_the_classes_of_its_language():
-    with pytest.raises(ConfigurationError, match="The language 'math' has no classes"):
-        Model.build("tree_rnn", 4, tasks="classification")
-    tree = Expression.parse("[MAX 1 2 ]", find("listops"))
-    model = Model.build("tree_rnn", 4, Vocabulary.of_words("12"), "classification", find("listops"), form="child_sum", seed=0)
-    assert model.score([tree, tree]).shape == (2, 10)

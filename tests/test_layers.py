@@ -16,7 +16,7 @@ ROOMS = re.findall(
     r"\w+",
     """
 errors, plain_data, _torch, plugins, atomic, cluster, processes, distributed,
-resources, expression, _dgl, data, truth, generate, audit, cells, sequence, encoders, propagate, tasks, model, runs,
+resources, expression, _dgl, data, truth, generate, audit, cells, sequence, propagate, tasks, model, runs,
 results, language, algorithmic, training, completion, plots, inspection, experiments, cli, __main__
 """,
 )  # lowest first

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from dgl_treestack.cluster import CHILD_OF, Cluster, exit_code
+from dgl_treestack.cluster import CHILD_OF, Cluster, RayPool, exit_code
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.processes import locked
 
@@ -55,5 +55,5 @@ def test_a_folder_is_for_one_process_at_a_time(tmp_path):
 
 def test_without_ray_a_cluster_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'dgl-treestack\[cluster\]'"), Cluster("auto").open():
+    with pytest.raises(ConfigurationError, match=r"pip install 'dgl-treestack\[cluster\]'"), RayPool(Cluster("auto")):
         pass

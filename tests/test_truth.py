@@ -13,7 +13,7 @@ from dgl_treestack.generate.grow import UNARY
 from dgl_treestack.truth import POINTS, Value, certificates, judge, judge_at_fixed_points, judge_rounded, judgement, value_of
 from dgl_treestack.truth.cuts import MOST_ON_CUTS
 from dgl_treestack.truth.evaluation import Exact
-from dgl_treestack.truth.exact import BUDGET
+from dgl_treestack.truth.functions import BUDGET
 from dgl_treestack.truth.points import FAR_SPREAD, FRESH_POINTS, SPREAD_POINTS, fresh, spread
 
 HOLDING = ["sin(x)**2 + cos(x)**2 = 1", "exp(log(x)) = x", "x - x = 0", "0*x = 0", "0**0 = 1", "0.7 = 7/10", "sin(pi) = 0"]
@@ -42,13 +42,14 @@ LOOK_ALIKES += ["(1 + 1e-17)*x = x", "sin(x) + 1e-15*sin(x) = sin(x)"]
 @pytest.mark.parametrize("judged", [judge, judge_at_fixed_points])
 @pytest.mark.parametrize(("text", "verdict"), VERDICTS)
 def test_verdict(text, verdict, judged):
-    assert judged(Equation.parse(text)).verdict == verdict
+    judgement = judged(Equation.parse(text))
+    assert judgement.verdict == verdict and (judgement.points >= 10 or verdict == "undefined")
+    assert judgement.agreeing <= judgement.points <= FRESH_POINTS + SPREAD_POINTS + MOST_ON_CUTS
 
 
 def test_a_small_difference_is_a_refutation_where_it_is_certain():
-    equation = Equation.parse("x + 1e-9 = x")
-    assert judge(equation).verdict == "refuted"
-    assert judge_at_fixed_points(equation).verdict == "conditional"  # between agreement and what is taken for a difference
+    fixed = judge_at_fixed_points(Equation.parse("x + 1e-9 = x"))  # between agreement and what is taken for a difference
+    assert fixed.verdict == "conditional"
     verdict = judge(Equation.parse("x + 1e-3/x**4 = x"))
     assert (verdict.verdict, verdict.agreeing) == ("refuted", 0), "points that agree in float64 do not count as agreeing"
 
@@ -90,28 +91,24 @@ def test_leaves_of_equal_value_are_judged_alike():
     assert verdicts[0].verdict == "refuted" and verdicts == 3 * verdicts[:1]
 
 
-def test_fresh_points_depend_on_the_text_alone():
-    first, second = (fresh(Equation.parse(text)) for text in ("x + sin(y) = 2", "b + sin(a) = 2"))
-    assert (first.of("x") == second.of("b")).all() and (first.of("y") == second.of("a")).all()
-    other = fresh(Equation.parse("x + sin(y) = 3"))
-    assert len({*first.of("x"), *first.of("y"), *other.of("x")}) == 3 * FRESH_POINTS
-    values = first.of("x")
+def test_points_depend_on_the_text_alone_and_some_are_far_in_every_direction():
+    equations = [Equation.parse(text) for text in ("x + sin(y) = 2", "b + sin(a) = 2", "x + sin(y) = 3")]
+    for draw in (fresh, spread):
+        first, second, other = map(draw, equations)
+        assert (first.of("x") == second.of("b")).all() and (first.of("y") == second.of("a")).all()
+        assert not {*first.of("x")} & {*other.of("x")}
+        assert not np.signbit(first.of("x").imag[first.of("x").imag == 0]).any()
+    values = fresh(equations[0]).of("x")
+    assert len({*values, *fresh(equations[0]).of("y")}) == 2 * FRESH_POINTS
     assert (values[:4].real > 0).all() and (values[:8].imag == 0).all() and (np.abs(values[:24]) < 4).all()
     assert (np.abs(values[24:40]) > 3).all() and (np.abs(values.imag) > np.pi).sum() >= 8 and np.abs(values).max() > 50
-    assert not np.signbit(values.imag[values.imag == 0]).any()
-
-
-def test_more_points_are_far_in_every_direction():
-    points, others = (spread(Equation.parse(text)) for text in ("x + sin(y) = 2", "b + sin(a) = 2"))
-    x, y = (points.of(name)[:FAR_SPREAD] for name in "xy")
-    assert (points.of("x") == others.of("b")).all() and (points.of("y") == others.of("a")).all()
+    x, y = (spread(equations[0]).of(name)[:FAR_SPREAD] for name in "xy")
     is_far = np.abs(x) >= 3  # points near the origin have at most this real part
     assert (is_far | (np.abs(y) >= 3)).all() and 20 < is_far.sum() < 44
     alone = spread(Equation.parse("sin(x) = 2")).of("x")[:FAR_SPREAD]
     for part in (alone.real, alone.imag):
         for low in (3, 30, 50):
             assert (part > low).any() and (part < -low).any()
-    assert not np.signbit(alone.imag[alone.imag == 0]).any()
 
 
 @pytest.mark.parametrize(
@@ -125,24 +122,15 @@ def test_what_holds_up_to_a_distance_is_conditional(text):
         assert judgement.witness.left != pytest.approx(judgement.witness.right)
 
 
-def test_every_verdict_but_undefined_rests_on_ten_points():
-    for text, _ in VERDICTS:
-        judgement = judge(Equation.parse(text))
-        assert judgement.points >= 10 or judgement.verdict == "undefined"
-        assert judgement.agreeing <= judgement.points <= FRESH_POINTS + SPREAD_POINTS + MOST_ON_CUTS
-
-
-def test_a_variable_has_the_same_fixed_values_in_every_equation():
-    first, second = (judge_at_fixed_points(Equation.parse(text)).witness for text in ("x = 2*x", "w + x = w + 2*x"))
-    assert value_of("x", 0) == first.variables["x"] and value_of("x", second.point) == second.variables["x"]
-
-
-def test_fixed_points_are_real_positive_real_and_complex():
+def test_fixed_points_are_real_positive_real_and_complex_and_the_same_in_every_equation():
     values = [value_of("x", point) for point in range(POINTS)]
     assert all(v.imag == 0 and v.real > 0 for v in values[:4])
     assert all(v.imag == 0 for v in values[:8]) and any(v.real < 0 for v in values[4:8])
     assert all(abs(v.imag) > 0.1 for v in values[8:]) and any(abs(v.real) > cmath.pi / 2 for v in values[8:])
     assert len(set(values)) == POINTS and value_of("y", 3) != value_of("x", 3)
+    for text in ("x = 2*x", "w + x = w + 2*x"):
+        witness = judge_at_fixed_points(Equation.parse(text)).witness
+        assert value_of("x", witness.point) == witness.variables["x"]
 
 
 def test_a_witness_can_be_evaluated_again():

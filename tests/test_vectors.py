@@ -7,7 +7,6 @@ import signal
 import pytest
 import torch
 from each_case import assert_each
-from every_cell import needs_compiler
 from small_runs import contents, stopped_at
 from test_languages import write_files
 
@@ -122,18 +121,6 @@ def test_a_vocabulary_from_a_file(folder, train):
     assert plain.vocabulary == run.vocabulary and "vectors.txt.gz" not in plain.environment["data"]
     (folder / "words.txt").write_text("low\n")
     assert "words.txt has changed since" in train("runs", *given, options=["--resume"], code=2)
-
-
-@pytest.mark.slow
-@needs_compiler
-def test_native_code_trains_with_a_frozen_table(folder, train):
-    values = ("compile=on", "model.name=tree_rnn", "model.settings={}", "model.freeze_vectors=true")
-    whole = train("whole", *values)
-    assert whole.environment["kernels"] == "compiled"
-    begun = train("begun", *values, "schedule.epochs=0")
-    tables = [read_weights(run.best)[0]["cell.leaves.table"] for run in (begun, whole)]
-    assert torch.equal(*tables)
-    assert whole.read_metrics()[-1]["train_loss"] < whole.read_metrics()[0]["train_loss"]
 
 
 FAULTS = {

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from dgl_treestack.cells import State
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.sequence import LARGEST, SequenceCell, StackRNN, State, draw_summed
+from dgl_treestack.sequence import LARGEST, SequenceCell, StackRNN, draw_summed
 
 CLIP = 15.0  # bound of all error signals (Joulin & Mikolov 2015, section 5)
 WINDOW = 50  # tokens
@@ -67,8 +68,8 @@ class AutogradLearner:
                 for drive in cell.drive(self.past.popleft().unsqueeze(-1)):
                     self.state, _ = cell.step(drive, self.state)
         inputs = torch.cat(list(self.past))
-        h = cell.window(cell.drive(inputs.unsqueeze(-1)), self.state, CLIP)[-new:]
-        losses = functional.cross_entropy(self.net.read(h).flatten(0, 2), chunk.targets.flatten(), reduction="none")
+        h, _ = cell.unroll(inputs.unsqueeze(-1), self.state, CLIP)
+        losses = functional.cross_entropy(self.net.read(h[-new:]).flatten(0, 2), chunk.targets.flatten(), reduction="none")
         self.net.zero_grad(set_to_none=True)
         total: Tensor = (losses.view_as(chunk.weights) * chunk.weights).sum(0)
         total.sum().backward()
@@ -81,7 +82,7 @@ class StackLearner:
     Activations of the window are stored, so that q new tokens cost q steps forward and `window` steps backward. Stored
     activations were computed with slightly older weights, as in the authors' program; if all tokens of the window are new, the
     gradients equal those of autograd. Only for nets whose recurrence goes through the stacks alone, with cells of width 1; two
-    actions are computed as a number and its complement. Raises ConfigurationError for a net that it does not support.
+    actions are computed as a number and its complement.
 
     A stack is stored in a padded buffer (restarts, stacks, capacity + 2): index 0 has the pushed value, the last index the
     content of an empty cell. The stack after a push is then buffer[: capacity], and after a pop buffer[2 :].
@@ -92,13 +93,7 @@ class StackLearner:
 
     def __init__(self, net: Net, window: int = WINDOW):
         cell = net.cell
-        if not self.supports(cell):
-            raise ConfigurationError(
-                "New tokens alone are computed only for Stack RNNs with recurrence through stacks, width 1 and a capacity. "
-                "Train other cells with AutogradLearner."
-            )
-        if cell.restarts is None:
-            raise ConfigurationError("The cell has no restarts. Give 'restarts', at least 1.")
+        assert self.supports(cell) and cell.restarts, "train other cells with AutogradLearner"
         self.net, self.window, self.cell = net, window, cell
         shape = (window + 1, cell.restarts, cell.stacks)
         self.rows = cell.U.new_empty((*shape, cell.capacity + 2))
@@ -111,7 +106,8 @@ class StackLearner:
     @staticmethod
     def supports(cell: SequenceCell) -> TypeGuard[StackRNN]:
         """Return whether the gradients of a cell's nets are computed here."""
-        return isinstance(cell, StackRNN) and cell.recurrence == "stacks" and cell.width == 1 and bool(cell.capacity)
+        is_simple = isinstance(cell, StackRNN) and cell.recurrence == "stacks" and cell.width == 1 and cell.capacity > 0
+        return is_simple and cell.restarts is not None
 
     def begin(self) -> None:
         """Empty the stacks and the window."""
@@ -128,6 +124,7 @@ class StackLearner:
         if surplus > 0:  # drop the oldest tokens, so that the new ones end the window
             self.length -= surplus
             for buffer in (self.rows, self.h, self.shares, self.values, self.inputs):
+                # a copy, since the two parts overlap
                 buffer[: self.length + 1] = buffer[surplus : surplus + self.length + 1].clone()
         action = cell.A.unflatten(1, (cell.stacks, -1))
         logits = action[:, :, :1] - action[:, :, 1:] if two_actions else action

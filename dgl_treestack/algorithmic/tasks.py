@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 
-class Task(abc.ABC):
+class SequenceTask(abc.ABC):
     """A language whose sequences have a size n; their tokens are indices of `symbols`.
 
     name: as used in files and on the command line. title: as shown in tables.
@@ -43,7 +43,7 @@ class Task(abc.ABC):
         return [position > first for position in range(len(tokens))]
 
 
-class Blocks(Task):
+class Blocks(SequenceTask):
     """Symbols in their order, symbol i repeated multiples[i] * n times.
 
     The sequence is determined from the second occurrence of symbol 1 on.
@@ -59,7 +59,7 @@ class Blocks(Task):
         return [symbol for symbol, multiple in enumerate(self.multiples) for _ in range(multiple * n)]
 
 
-class Sum(Task):
+class Sum(SequenceTask):
     """a^n b^m c^(n+m), where n + m is the size and m is drawn from 1 to the size less one."""
 
     name, title, symbols = "anbmcnm", "a^n b^m c^(n+m)", "abc"
@@ -70,7 +70,7 @@ class Sum(Task):
         return [symbol for symbol, count in enumerate((n - m, m, n)) for _ in range(count)]
 
 
-class Memorization(Task):
+class Memorization(SequenceTask):
     """n letters, a separator, the letters in reverse.
 
     Nets have no no-op here, as in the authors' command; their paper suggests that they have one.
@@ -89,7 +89,7 @@ class Memorization(Task):
 PLUS, EQUALS, DOT, ZERO, ONE = range(5)
 
 
-class Addition(Task):
+class Addition(SequenceTask):
     """Binary addition: two numbers of n digits together, their sum with the least digit first, a dot.
 
     A number begins with the digit 1; a number of no digits is written 0. Nets are trained on the tokens after the equality
@@ -114,7 +114,7 @@ class Addition(Task):
 
 
 @cache
-def tasks() -> dict[str, Task]:
+def tasks() -> dict[str, SequenceTask]:
     """Return all tasks by name, in the order of the papers' tables."""
     counting = [
         Blocks("anbn", "a^n b^n", (1, 1)),

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from dgl_treestack._torch import numpy_generator
 from dgl_treestack.algorithmic.learner import Net
-from dgl_treestack.algorithmic.tasks import Task
+from dgl_treestack.algorithmic.tasks import SequenceTask
 from dgl_treestack.algorithmic.training import entropy, states
 from dgl_treestack.sequence import ActingCell, StackRNN
 
@@ -37,7 +37,7 @@ def tested_as(net: Net, *, hard: bool, capacity: int) -> Iterator[None]:
 
 
 @torch.no_grad()
-def share_correct(task: Task, net: Net, sizes: Sequence[int], protocol: str, seed: int, *, repeats: int = 1) -> Tensor:
+def share_correct(task: SequenceTask, net: Net, sizes: Sequence[int], protocol: str, seed: int, *, repeats: int = 1) -> Tensor:
     """Return the share (R, sizes) of sequences of a size whose scored tokens are all predicted, among `repeats` of every size.
 
     emptied: memories are emptied before every sequence, and the task's `start` is read before its first symbol. stream: all
@@ -52,7 +52,7 @@ def share_correct(task: Task, net: Net, sizes: Sequence[int], protocol: str, see
     return _predicted(task, net, [stream]).unflatten(1, (len(drawn), -1)).double().mean(2)
 
 
-def _predicted(task: Task, net: Net, streams: Sequence[Sequence[Sequence[int]]]) -> Tensor:
+def _predicted(task: SequenceTask, net: Net, streams: Sequence[Sequence[Sequence[int]]]) -> Tensor:
     """Return whether every scored token of a sequence is the most probable one, (R, sequences) in the order of the streams.
 
     Streams of sequences are read in parallel. If the task scores the first token after a sequence, that token counts for the
@@ -81,7 +81,7 @@ def _predicted(task: Task, net: Net, streams: Sequence[Sequence[Sequence[int]]])
 
 
 @torch.no_grad()
-def prune(task: Task, net: Net, seed: int) -> Tensor:
+def prune(task: SequenceTask, net: Net, seed: int) -> Tensor:
     """Remove unused stacks by setting the weights that read them to zero. Returns the number of remaining stacks (R,).
 
     Stacks are tried one after another in their order (the paper searches all subsets); a stack is removed when the entropy of
@@ -102,7 +102,7 @@ def prune(task: Task, net: Net, seed: int) -> Tensor:
 
 
 @torch.no_grad()
-def trace(task: Task, net: Net, restart: int, seed: int) -> list[dict[str, Any]]:
+def trace(task: SequenceTask, net: Net, restart: int, seed: int) -> list[dict[str, Any]]:
     """Return the actions of a restart in a sequence of size 6, starting from empty memories.
 
     Per input: the symbol, the most probable next one, and per stack that is read the shares of its actions and its top value

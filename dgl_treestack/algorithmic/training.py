@@ -10,8 +10,8 @@ from torch.nn import functional
 
 from dgl_treestack._torch import numpy_generator
 from dgl_treestack.algorithmic.learner import AutogradLearner, Chunk, Net, StackLearner
-from dgl_treestack.algorithmic.tasks import Task
-from dgl_treestack.runs.sequence_configuration import Recipe
+from dgl_treestack.algorithmic.tasks import SequenceTask
+from dgl_treestack.runs.configuration import StreamRecipe
 from dgl_treestack.sequence import ActingCell
 
 STRIDE = 200  # updates between two comparisons of a net's loss with the goal
@@ -27,7 +27,7 @@ class Streams:
     A stream begins with the task's `start`, as if a sequence had just ended.
     """
 
-    def __init__(self, task: Task, restarts: int, generator: np.random.Generator):
+    def __init__(self, task: SequenceTask, restarts: int, generator: np.random.Generator):
         self.task, self.generator, self.largest = task, generator, [task.smallest] * restarts
         self.tokens: list[list[int]] = [[task.start] for _ in range(restarts)]
         self.counted: list[list[bool]] = [[False] for _ in range(restarts)]
@@ -79,7 +79,7 @@ class Phase:
     The same seed draws the same sequences.
     """
 
-    def __init__(self, task: Task, net: Net, recipe: Recipe, seed: int):
+    def __init__(self, task: SequenceTask, net: Net, recipe: StreamRecipe, seed: int):
         self.task, self.net, self.recipe, restarts = task, net, recipe, net.cell.restarts or 1
         self.learner = StackLearner(net) if StackLearner.supports(net.cell) else AutogradLearner(net)
         self.generator = numpy_generator(seed, f"{task.name}, {recipe.beta}")
@@ -113,15 +113,8 @@ class Phase:
         return total, round(counted)
 
 
-def train(task: Task, net: Net, recipe: Recipe, seed: int) -> None:
-    """Train restarts in place."""
-    phase = Phase(task, net, recipe, seed)
-    for segment in range(phase.segments):
-        phase.train(segment)
-
-
 @torch.no_grad()
-def entropy(task: Task, net: Net, seed: int, *, streams: int = 16, sequences: int = 20) -> Tensor:
+def entropy(task: SequenceTask, net: Net, seed: int, *, streams: int = 16, sequences: int = 20) -> Tensor:
     """Return the mean (R,) of -log10 of the probability of the next token, over new streams of sequences of sizes 2 to 19.
 
     Only scored tokens count if the task trains on them only. A mean that is not finite is NO_NUMBER.
@@ -142,6 +135,7 @@ def entropy(task: Task, net: Net, seed: int, *, streams: int = 16, sequences: in
         log_probabilities = functional.log_softmax(net.read(h), -1)
         targets = tokens[t + 1].expand(log_probabilities.shape[:-1]).unsqueeze(-1)
         total -= (log_probabilities.gather(-1, targets).squeeze(-1) * weights[t]).sum(-1)
+    # The restart of least entropy is chosen, so one that has diverged must have a number, and a large one.
     return (total / math.log(10) / weights.sum()).nan_to_num(NO_NUMBER, NO_NUMBER)
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dgl_treestack.audit.examination import EXPECTED, LABELS, ROUNDED, judge_equation
+from dgl_treestack.audit.corpus import EXPECTED, LABELS, ROUNDED, judge_equation
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError, ExpressionError
-from dgl_treestack.generate.derivation import replay
+from dgl_treestack.generate.rewrite import replay
 from dgl_treestack.resources import find_data
 
 
@@ -49,14 +49,12 @@ def explain(example: Example) -> dict[str, Any]:
             )
     except (ExpressionError, DataError) as error:
         raise DataError(str(error), example.source or None) from None
-    witness = None
-    if verdict.witness is not None:
-        witness = {
-            "point": verdict.witness.point,
-            "variables": {name: number(value) for name, value in verdict.witness.variables.items()},
-            "left": number(verdict.witness.left),
-            "right": number(verdict.witness.right),
-        }
+    witness = verdict.witness and {
+        "point": verdict.witness.point,
+        "variables": {name: number(value) for name, value in verdict.witness.variables.items()},
+        "left": number(verdict.witness.left),
+        "right": number(verdict.witness.right),
+    }
     return {
         "id": example.id,
         "source": example.source,

@@ -4,7 +4,7 @@ Every setting is scored by five-fold cross-validation in which the members of a 
 is reported. Chance is the share of the more frequent label.
 
 The baselines are models that cannot do mathematics: a network with a higher accuracy does not use local statistics alone. They
-read counts of local features, as sparse matrices with a row per equation: those of `generate.features`, computed from columns
+read counts of local features, as sparse matrices with a row per equation: those of `generate.assembly`, computed from columns
 ten times faster, at a million nodes per second. Functions of counts take a corpus and the positions of n equations in it, and
 return (n, features).
 """
@@ -23,19 +23,19 @@ from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from dgl_treestack.audit.corpus import ROOT, UNKNOWN, Corpus
+from dgl_treestack.audit.corpus import ROOT, UNKNOWN, EquationTable
 
 SHAPE = ("size", "depth", "left_size", "left_depth", "right_depth")
 REPETITION = ("distinct", "common", "size")
 
 
-def token_counts(corpus: Corpus, rows: np.ndarray) -> sparse.csr_matrix:
+def token_counts(corpus: EquationTable, rows: np.ndarray) -> sparse.csr_matrix:
     """Count each token."""
     position, _, node = corpus.nodes(rows)
     return _sums(position, corpus.token[node], np.ones(len(node)), len(rows))
 
 
-def pair_counts(corpus: Corpus, rows: np.ndarray) -> sparse.csr_matrix:
+def pair_counts(corpus: EquationTable, rows: np.ndarray) -> sparse.csr_matrix:
     """Count each token, and each pair of parent and child token."""
     position, _, node = corpus.nodes(rows)
     below_root = corpus.parent[node] != ROOT
@@ -44,7 +44,7 @@ def pair_counts(corpus: Corpus, rows: np.ndarray) -> sparse.csr_matrix:
     return sparse.hstack([token_counts(corpus, rows), _sums(position, pair, np.ones(len(pair)), len(rows))]).tocsr()
 
 
-def side_differences(corpus: Corpus, rows: np.ndarray) -> sparse.csr_matrix:
+def side_differences(corpus: EquationTable, rows: np.ndarray) -> sparse.csr_matrix:
     """Return, per token, its count on the left minus its count on the right, and then the absolute values of these."""
     position, index, node = corpus.nodes(rows)
     sign = np.where(index <= corpus["left_size"][rows][position], 1.0, -1.0)
@@ -53,7 +53,7 @@ def side_differences(corpus: Corpus, rows: np.ndarray) -> sparse.csr_matrix:
     return sparse.hstack([difference, abs(difference)]).tocsr()
 
 
-def columns(corpus: Corpus, rows: np.ndarray, names: Sequence[str]) -> sparse.csr_matrix:
+def columns(corpus: EquationTable, rows: np.ndarray, names: Sequence[str]) -> sparse.csr_matrix:
     """Return columns of the corpus, such as those of `SHAPE` (of the whole and of each side) or `REPETITION` (of subtrees)."""
     return sparse.csr_matrix(np.stack([corpus[name][rows] for name in names], axis=1).astype(np.float32))
 
@@ -91,11 +91,11 @@ class Baseline:
     """
 
     title: str
-    counts: tuple[Callable[[Corpus, np.ndarray], sparse.csr_matrix], ...]
+    counts: tuple[Callable[[EquationTable, np.ndarray], sparse.csr_matrix], ...]
     model: type
     settings: Settings
 
-    def features(self, corpus: Corpus, rows: np.ndarray, fitted: np.ndarray | None = None) -> Any:
+    def features(self, corpus: EquationTable, rows: np.ndarray, fitted: np.ndarray | None = None) -> Any:
         """Return the input (n, features) for n equations: sparse for a regression, else dense (fullest columns).
 
         fitted: positions in `rows` of the equations on which columns count as full, by default all.
@@ -150,7 +150,7 @@ class Fit:
 DEFAULT = Fit()
 
 
-def measure(corpus: Corpus, rows: np.ndarray, fit: Fit = DEFAULT, title: str = "") -> list[dict]:
+def measure(corpus: EquationTable, rows: np.ndarray, fit: Fit = DEFAULT, title: str = "") -> list[dict]:
     """Measure leakage: a row per depth group with labelled equations.
 
     A row has the number of `equations`, how many were `used`, the `majority` in per cent, and `baselines`: name -> `accuracy`
@@ -190,7 +190,7 @@ def measure(corpus: Corpus, rows: np.ndarray, fit: Fit = DEFAULT, title: str = "
     return result
 
 
-def sampled(corpus: Corpus, rows: np.ndarray, limit: int) -> np.ndarray:
+def sampled(corpus: EquationTable, rows: np.ndarray, limit: int) -> np.ndarray:
     """Return about `limit` of the equations at most (0: all), in order, as complete pairs, always the same ones."""
     if not limit or len(rows) <= limit:
         return rows
@@ -202,14 +202,14 @@ def sampled(corpus: Corpus, rows: np.ndarray, limit: int) -> np.ndarray:
 
 
 def _score(
-    corpus: Corpus, rows: np.ndarray, part: np.ndarray, name: str, jobs: int, majority: float, bar: tqdm
+    corpus: EquationTable, rows: np.ndarray, part: np.ndarray, name: str, jobs: int, majority: float, bar: tqdm
 ) -> dict[str, Any]:
     """Return the accuracy of a baseline with its best setting, cross-validated over parts of the pairs. bar: counts fits."""
     baseline, label = BASELINES[name], corpus["label"][rows]
     features = baseline.features(corpus, rows)
     shares = {}
     for setting in baseline.settings:
-        with threadpool_limits(jobs):
+        with threadpool_limits(jobs):  # threads of boosting wait in a loop for a processor that others use
             predicted = cross_val_predict(baseline.build(setting, jobs), features, label, cv=PredefinedSplit(part))
         bar.update(PARTS)
         shares[setting] = float((predicted == label).mean())

@@ -3,16 +3,14 @@
 An equation has entries, each with a key; equations with an equal key are alike. `KINDS` has the kinds of duplicates.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from dgl_treestack.audit.corpus import Corpus
-from dgl_treestack.audit.examination import NO_SIDE
+from dgl_treestack.audit.corpus import NO_SIDE, EquationTable
 
 EXAMPLES = 5
 MOST_PAIRED = 4  # with more files, the overlap of a file is that with all other files together
@@ -21,17 +19,9 @@ _SURPLUS = {"same text": "text", "same equation": "key"}
 NODES_AT_A_TIME = 4_000_000
 
 
-@dataclass(frozen=True, eq=False)
-class Entries:
-    """Entries of equations: E of them.
-
-    row: (E,) the equation. key: (E,) the digest by which equations are compared.
-    apart: columns (E,); two entries with the same key count only if they differ in all of these columns.
-    """
-
-    row: np.ndarray
-    key: np.ndarray
-    apart: tuple[np.ndarray, ...]
+# Per entry (E,) its equation, and the digest by which equations are compared; then columns (E,): two entries with the same
+# digest count only if they differ in all of these.
+Entries = tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]
 
 
 def mix(*columns: np.ndarray) -> np.ndarray:
@@ -45,20 +35,20 @@ def mix(*columns: np.ndarray) -> np.ndarray:
     return mixed
 
 
-def _equations(corpus: Corpus, rows: np.ndarray, column: str) -> Iterator[Entries]:
+def _equations(corpus: EquationTable, rows: np.ndarray, column: str) -> Iterator[Entries]:
     """One entry per equation: a digest of the equation."""
-    yield Entries(rows, corpus[column][rows], (rows,))
+    yield rows, corpus[column][rows], (rows,)
 
 
-def _sides(corpus: Corpus, rows: np.ndarray) -> Iterator[Entries]:
+def _sides(corpus: EquationTable, rows: np.ndarray) -> Iterator[Entries]:
     """One entry per side that is deep enough; members of a pair are not compared."""
     row = np.concatenate([rows, rows])
     key = np.concatenate([corpus["left"][rows], corpus["right"][rows]])
     row, key = row[key != NO_SIDE], key[key != NO_SIDE]
-    yield Entries(row, key, (corpus["pair"][row],))
+    yield row, key, (corpus["pair"][row],)
 
 
-def _masked(corpus: Corpus, rows: np.ndarray) -> Iterator[Entries]:
+def _masked(corpus: EquationTable, rows: np.ndarray) -> Iterator[Entries]:
     """One entry per node: the equation with the token of this node masked; members of a pair are not compared.
 
     An equation with an equal key and another token at the node is one label apart. Its tree has the same shape, so trees are
@@ -84,11 +74,11 @@ def _masked(corpus: Corpus, rows: np.ndarray) -> Iterator[Entries]:
         np.add.at(total_word, position, word)  # a sum of digests, from which the digest of one node can be subtracted
         key = mix(total_word[position] - word, index, corpus["shape"][part][position])
         row = part[position]
-        yield Entries(row, key, (token, corpus["pair"][row]))
+        yield row, key, (token, corpus["pair"][row])
 
 
 # name -> entries. "same equation" and "shared side" compare by `folds.canonical_key`.
-KINDS: dict[str, Callable[[Corpus, np.ndarray], Iterator[Entries]]] = {
+KINDS: dict[str, Callable[[EquationTable, np.ndarray], Iterator[Entries]]] = {
     "same text": partial(_equations, column="text"),
     "same equation": partial(_equations, column="key"),
     "one label apart": _masked,
@@ -96,7 +86,7 @@ KINDS: dict[str, Callable[[Corpus, np.ndarray], Iterator[Entries]]] = {
 }
 
 
-def find(corpus: Corpus, kind: str, of: np.ndarray, among: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def find(corpus: EquationTable, kind: str, of: np.ndarray, among: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Find the equations of a set that are like another equation of a second (or the same) set.
 
     kind: a name of `KINDS`. of, among: the sets, as masks (n,) bool. Returns two such masks: equations that are like another
@@ -104,29 +94,29 @@ def find(corpus: Corpus, kind: str, of: np.ndarray, among: np.ndarray) -> tuple[
     """
     alike, opposite = np.zeros(len(corpus), bool), np.zeros(len(corpus), bool)
     label = corpus["label"]
-    for entries in KINDS[kind](corpus, np.flatnonzero(of | among)):
-        row, inside = entries.row, of[entries.row]
-        alike[row[inside & (_count_alike(entries, among[row]) > 0)]] = True
+    for row, key, apart in KINDS[kind](corpus, np.flatnonzero(of | among)):
+        inside = of[row]
+        alike[row[inside & (_count_alike(key, apart, among[row]) > 0)]] = True
         for value in (0, 1):
-            contrary = _count_alike(entries, (among & (label == 1 - value))[row])
+            contrary = _count_alike(key, apart, (among & (label == 1 - value))[row])
             opposite[row[inside & (label[row] == value) & (contrary > 0)]] = True
     return alike, opposite
 
 
-def _count_alike(entries: Entries, among: np.ndarray) -> np.ndarray:
+def _count_alike(key: np.ndarray, apart: Sequence[np.ndarray], among: np.ndarray) -> np.ndarray:
     """Count for each entry the entries of the mask `among` with the same key that differ from it in every column of `apart`.
 
     By inclusion and exclusion, in linear time: no pair of entries is formed.
     """
     total = np.zeros(len(among), np.int64)
-    for size in range(len(entries.apart) + 1):
-        for equal_columns in combinations(entries.apart, size):
-            group = np.unique(mix(entries.key, *equal_columns), return_inverse=True)[1]
+    for size in range(len(apart) + 1):
+        for equal_columns in combinations(apart, size):
+            group = np.unique(mix(key, *equal_columns), return_inverse=True)[1]
             total += (-1) ** size * np.bincount(group[among], minlength=len(among))[group]
     return total
 
 
-def count_duplicates(corpus: Corpus, rows: np.ndarray) -> dict[str, dict[str, Any]]:
+def count_duplicates(corpus: EquationTable, rows: np.ndarray) -> dict[str, dict[str, Any]]:
     """Count, for each kind of `KINDS`, the `equations` of a set that are like another one of the set.
 
     rows: positions of the set. Also returns their share in per cent, the number of those like one with the `opposite` label,
@@ -140,7 +130,7 @@ def count_duplicates(corpus: Corpus, rows: np.ndarray) -> dict[str, dict[str, An
     return duplicates
 
 
-def count_overlap(corpus: Corpus) -> list[dict[str, Any]]:
+def count_overlap(corpus: EquationTable) -> list[dict[str, Any]]:
     """Count, for each ordered pair of files and kind of `KINDS`, the equations `of` one that are like one `in` the other.
 
     With more than `MOST_PAIRED` files, all the other files count as one, so that the time is linear in their number.
@@ -157,7 +147,7 @@ def count_overlap(corpus: Corpus) -> list[dict[str, Any]]:
     return rows
 
 
-def _count_matches(corpus: Corpus, kind: str, of: np.ndarray, among: np.ndarray) -> dict[str, Any]:
+def _count_matches(corpus: EquationTable, kind: str, of: np.ndarray, among: np.ndarray) -> dict[str, Any]:
     alike, opposite = find(corpus, kind, of, among)
     return {
         "equations": int(alike.sum()),

@@ -10,25 +10,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dgl_treestack.cells._contract import FORMS as FORMS
-from dgl_treestack.cells._contract import PER_CHILD as PER_CHILD
-from dgl_treestack.cells._contract import Cell as Cell
-from dgl_treestack.cells._contract import CellSpec as CellSpec
-from dgl_treestack.cells._contract import Noise as Noise
-from dgl_treestack.cells._contract import Ops as Ops
-from dgl_treestack.cells._contract import Shape as Shape
-from dgl_treestack.cells._contract import Signals as Signals
-from dgl_treestack.cells._contract import State as State
-from dgl_treestack.cells._contract import dropped as dropped
-from dgl_treestack.cells._layers import LeafEncoder
-from dgl_treestack.cells._layers import Map as Map
-from dgl_treestack.cells._layers import OperatorLinear as OperatorLinear
-from dgl_treestack.cells._layers import apply_map as apply_map
-from dgl_treestack.cells._layers import draw_linear as draw_linear
+from dgl_treestack.cells._contract import FORMS, PER_CHILD, Cell, CellSpec, Noise, Ops, Shape, Signals, State, dropped
+from dgl_treestack.cells._layers import LeafEncoder, Map, OperatorLinear, apply_map, draw_linear
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression.operators import Operator
 from dgl_treestack.plain_data import settings_of, whole
 from dgl_treestack.plugins import Registry, read_module
+
+__all__ = ["FORMS", "PER_CHILD", "Cell", "CellSpec", "LeafEncoder", "Map", "Noise", "OperatorLinear", "Ops", "Shape", "Signals"]
+__all__ += ["State", "apply_map", "build", "draw_linear", "dropped", "find", "leaf_encoder", "models", "register_cell"]
 
 COMMON = ("dropout", "input_size", "share")  # keyword arguments of every cell, not settings of a model
 

@@ -1,17 +1,18 @@
 """The contract of a cell: one step of the recursion, children's states in, parent's state out."""
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack.cells._layers import Constants, Draw, LeafEncoder, OperatorLinear, draw_linear
-from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.cells._layers import Draw, LeafEncoder, OperatorLinear, draw_constants, draw_linear
+from dgl_treestack.errors import unknown
 from dgl_treestack.expression.operators import Operator
-from dgl_treestack.plain_data import number, whole
+from dgl_treestack.plain_data import number, one_of, whole
 
 State = dict[str, Tensor]
 Signals = dict[str, Tensor]
@@ -93,14 +94,13 @@ class Cell(nn.Module, abc.ABC):
         form: str = "nary",
     ):
         super().__init__()
-        if form not in FORMS:
-            raise ConfigurationError(unknown("form of a cell", form, FORMS))
+        one_of(FORMS, form, "form")
         number(dropout, "dropout", 0.0, 1.0)
         whole(input_size, "input_size", 0)
         self.operators, self.settings, self.tokens = tuple(operators), dict[str, object](), tokens
         self.hidden, self.dropout, self.input_size, self.share, self.form = hidden, dropout, input_size, share, form
         self.leaves = LeafEncoder(tokens, hidden)
-        self.products = Products()
+        self.products = cast(MutableMapping[str, OperatorLinear], Products())
         self.fields: dict[str, Shape] = {"h": (hidden,)}
         self.signals: dict[str, Shape] = {}
         self.noise: dict[str, Shape] = {}
@@ -157,7 +157,7 @@ class Cell(nn.Module, abc.ABC):
         """Apply the maps of `add_map` to children's vectors (nodes, A, H): vectors (nodes, per_node, H) and (nodes, A, H)."""
         if self.form == "nary":
             results = ops.linear(name, self.join(vectors, inputs)).unflatten(1, (-1, self.hidden))
-            per_node = cast(OperatorLinear, self.products[name]).outputs[0] // self.hidden
+            per_node = self.products[name].outputs[0] // self.hidden
             if not per_node:
                 return results[:, :0], results
             of_node, of_children = results.split([per_node, results.shape[1] - per_node], 1)  # backward is one operation
@@ -177,7 +177,7 @@ class Cell(nn.Module, abc.ABC):
         values = [value for value in per_node for _ in range(self.hidden)]
         child_width = self.hidden if per_child is not None else 0
         width = (len(values), child_width) if self.form == "nary" else (len(values) + child_width, 0)
-        self.add_product(name, (0, 0), width, draw=Constants(tuple(values), per_child or 0.0))
+        self.add_product(name, (0, 0), width, draw=partial(draw_constants, first=values, rest=per_child or 0.0))
 
     def constants(self, ops: Ops, name: str, like: Tensor) -> Tensor:
         """Return the vectors of `add_constants` for the nodes of a tensor (nodes, ...): (nodes, per_node [+ A or 1], H)."""
@@ -211,31 +211,25 @@ class Cell(nn.Module, abc.ABC):
 
     def checked(self, result: tuple[State, Signals], count: int) -> tuple[State, Signals]:
         """Return what `node` returned for `count` nodes. Raises RuntimeError unless it is what fields and signals promise."""
-        name_of_class = type(self).__name__
-        if not (isinstance(result, tuple) and len(result) == 2):
-            returned = type(result).__name__
-            raise RuntimeError(
-                f"{name_of_class} returned a {returned}, not two dictionaries: state, and signals ({{}} for none)."
-            )
-        state, signals = result
-        if state.keys() != self.fields.keys():
-            raise RuntimeError(f"{name_of_class} returned the fields {[*state]}; it has declared {[*self.fields]}.")
-        if not signals.keys() <= self.signals.keys():
-            raise RuntimeError(f"{name_of_class} returned the signals {[*signals]}; it has declared {[*self.signals]}.")
-        for name, shape in self.fields.items():
-            if state[name].shape != (count, *shape):
-                raise RuntimeError(
-                    f"{name_of_class} returned {name!r} of shape {tuple(state[name].shape)}; "
-                    f"its fields promise {(count, *shape)} = (nodes, {', '.join(map(str, shape))})."
-                )
-        for name, signal in signals.items():
-            shape = self.signals[name]
-            if len(signal.shape) != 1 + len(shape) or any(
-                size not in (PER_CHILD, actual) for size, actual in zip(shape, signal.shape[1:], strict=True)
-            ):
-                raise RuntimeError(
-                    f"{name_of_class} returned the signal {name!r} of shape {tuple(signal.shape)}; declared is {shape}."
-                )
+        state, signals = result if isinstance(result, tuple) and len(result) == 2 else (None, {})
+        fault = ""
+        if state is None:
+            fault = f"a {type(result).__name__}, not two dictionaries: state, and signals ({{}} for none)"
+        elif state.keys() != self.fields.keys():
+            fault = f"the fields {[*state]}; it has declared {[*self.fields]}"
+        elif not signals.keys() <= self.signals.keys():
+            fault = f"the signals {[*signals]}; it has declared {[*self.signals]}"
+        else:
+            for name, shape in self.fields.items():
+                if state[name].shape != (count, *shape):
+                    promised = f"{(count, *shape)} = (nodes, {', '.join(map(str, shape))})"
+                    fault = f"{name!r} of shape {tuple(state[name].shape)}; its fields promise {promised}"
+            for name, signal in signals.items():
+                shape, actual = self.signals[name], signal.shape[1:]
+                if len(shape) != len(actual) or any(a not in (PER_CHILD, b) for a, b in zip(shape, actual, strict=True)):
+                    fault = f"the signal {name!r} of shape {tuple(signal.shape)}; declared is {shape}"
+        if fault:
+            raise RuntimeError(f"{type(self).__name__} returned {fault}.")
         return state, signals
 
     def other_modules(self) -> list[nn.Module]:
@@ -256,7 +250,7 @@ class Cell(nn.Module, abc.ABC):
         """
         self.leaves.reset_parameters(generator)
         for product in self.products.values():
-            cast(OperatorLinear, product).reset_parameters(generator)
+            product.reset_parameters(generator)
         if modules := self.other_modules():
             with torch.random.fork_rng(devices=[]):  # modules of torch draw from its global generator
                 torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))

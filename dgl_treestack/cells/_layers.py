@@ -1,7 +1,6 @@
 """Layers of cells: a linear map with weights per operator, the only part that depends on operators, and states of leaves."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,8 +9,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression.operators import Operator
+from dgl_treestack.plain_data import one_of
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"sigmoid": torch.sigmoid, "tanh": torch.tanh}
 SHARES = ("operator", "all")
@@ -28,17 +28,13 @@ def draw_linear(weight: Tensor | None, bias: Tensor | None, generator: torch.Gen
             nn.init.uniform_(tensor, -bound, bound, generator=generator)
 
 
-@dataclass(frozen=True)
-class Constants:
-    """Sets the first entries of a bias to `first` and all others to `rest`; there is no weight."""
-
-    first: tuple[float, ...]
-    rest: float = 0.0
-
-    def __call__(self, weight: Tensor | None, bias: Tensor | None, generator: torch.Generator) -> None:
-        assert weight is None and bias is not None
-        bias.fill_(self.rest)
-        bias[: len(self.first)] = torch.tensor(self.first)
+def draw_constants(
+    weight: Tensor | None, bias: Tensor | None, generator: torch.Generator, *, first: Sequence[float], rest: float
+) -> None:
+    """Set the first entries of a bias to `first` and all others to `rest`; there is no weight."""
+    if bias is not None:
+        bias.fill_(rest)
+        bias[: len(first)] = torch.tensor(first)
 
 
 def apply_map(weight_and_bias: Map, x: Tensor) -> Tensor:
@@ -75,12 +71,12 @@ class OperatorLinear(nn.Module):
         draw: Draw = draw_linear,
     ):
         super().__init__()
-        if share not in SHARES:
-            raise ConfigurationError(unknown("way to share weights", share, SHARES))
-        self.inputs, self.outputs, self.draw, self.share = inputs, outputs, draw, share
+        self.inputs, self.outputs, self.draw, self.share = inputs, outputs, draw, one_of(SHARES, share, "share")
         self.keys: dict[str, str] = {}  # by operator
+        self.places: dict[str, tuple[str, int]] = {}  # by operator: suffix of a stack, row in it
         self.stacks: dict[str, list[str]] = {}  # suffix of a stack's parameters -> the keys of its rows
         self.used = set[str]()
+        # Stacked: with the rows as an optimizer's parameters, a training step takes 0.76 to 1.03 of the time of separate ones.
         self.by_arity = by_arity = bool(inputs[1] or outputs[1])
         for operator in operators:
             if operator.arity is None and by_arity:
@@ -94,7 +90,7 @@ class OperatorLinear(nn.Module):
             stack = self.stacks.setdefault(suffix, [])
             if key not in stack:
                 stack.append(key)
-        self.places = {key: (suffix, row) for suffix, stack in self.stacks.items() for row, key in enumerate(stack)}
+            self.places[operator.name] = suffix, stack.index(key)
         for suffix, stack in self.stacks.items():
             width_in, width_out = (a + b * int(suffix or 0) for a, b in (inputs, outputs))
             weight, biases = torch.empty(len(stack), width_out, width_in), torch.empty(len(stack), width_out)
@@ -111,7 +107,7 @@ class OperatorLinear(nn.Module):
         for suffix, keys in self.stacks.items():
             parts = [[None] * len(keys) if stack is None else stack.unbind() for stack in self.stack(suffix)]
             for key, weight, bias in zip(keys, *parts, strict=True):
-                last = weight if bias is None else bias
+                last = weight if bias is None else bias  # one hook for both: a map that is used has gradients of both
                 if last.requires_grad:
                     last.register_hook(partial(self._mark, key))
                 map_of_key[key] = weight, bias
@@ -128,8 +124,8 @@ class OperatorLinear(nn.Module):
     def rows(self) -> dict[str, Tensor]:
         """Return the rows of all stacks, which share their memory: `weight_<key>`, `bias_<key>` -> row, key after key."""
         rows = {}
-        for key in dict.fromkeys(self.keys.values()):
-            suffix, row = self.places[key]
+        for operator, key in self.keys.items():
+            suffix, row = self.places[operator]
             for kind, stack in zip(("weight", "bias"), self.stack(suffix), strict=True):
                 if stack is not None:
                     rows[f"{kind}_{key}"] = stack.detach()[row]
@@ -138,10 +134,6 @@ class OperatorLinear(nn.Module):
     def tensors(self) -> list[Tensor]:
         """Return all parameters, ten times faster than `parameters`."""
         return [parameter for parameter in self._parameters.values() if parameter is not None]
-
-    def width(self, arity: int) -> int:
-        """Return the output width for an operator of this arity."""
-        return self.outputs[0] + self.outputs[1] * arity
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw the initial values."""

@@ -40,6 +40,7 @@ class MTreeLSTM(MayHaveStack):
         if mixing != "krause":
             self.add_product("mix_z", h, h, bias=False)
         self.add_product("mix_zhat", h, h, bias=False)
+        # One W_f for all children. A W_f for each, as this cell once had, is more weights than the equations have.
         self.add_product("gates_x", x, (4 * self.hidden, 0), bias=False)
         self.add_map("gates_m", 3, external=False)
 

@@ -1,6 +1,6 @@
 """Multiplicative Tree-RNN: a product of two layers in place of the tensor of the second-order Tree-RNN."""
 
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -26,7 +26,7 @@ class MTreeRNN(MayHaveStack):
 
     def __init__(self, *sizes: Any, gain: float = 1.0, **settings: Any):
         super().__init__(*sizes, **settings)
-        draw = Factor(number(gain, "gain", 0.0))
+        draw = partial(draw_factor, gain=number(gain, "gain", 0.0))
         self.noise["h"] = (self.hidden,)
         self.add_product("x", self.joined(self.hidden), (self.hidden, 0), bias=False, draw=draw)
         self.add_product("z", (self.hidden, 0), (self.hidden, 0), bias=False, draw=draw)
@@ -37,15 +37,10 @@ class MTreeRNN(MayHaveStack):
         return {"h": dropped(torch.tanh(product + self.constants(ops, "bias", x)[:, 0]), noise, "h")}, {}
 
 
-@dataclass(frozen=True)
-class Factor:
-    """Draws from N(0, (2 gain)^2 / in), for a layer whose output is multiplied by that of another; there is no bias."""
-
-    gain: float = 1.0
-
-    def __call__(self, weight: Tensor | None, bias: Tensor | None, generator: torch.Generator) -> None:
-        assert weight is not None and bias is None
-        nn.init.normal_(weight, 0.0, 2 * self.gain * weight.shape[1] ** -0.5, generator=generator)
+def draw_factor(weight: Tensor | None, bias: Tensor | None, generator: torch.Generator, *, gain: float) -> None:
+    """Draw from N(0, (2 gain)^2 / in), for a layer whose output is multiplied by that of another; there is no bias."""
+    assert weight is not None
+    nn.init.normal_(weight, 0.0, 2 * gain * weight.shape[1] ** -0.5, generator=generator)
 
 
 MODELS = {

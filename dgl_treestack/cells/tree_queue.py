@@ -56,6 +56,7 @@ def update(
     gates: weights of appending, removing and, optionally, the no-op: one number per node, (N, 1), or one per element, (N, H).
     """
     front, *_ = rows = filled.unbind(1)
+    # Not `cumprod`, which native code cannot split into rows: it took 1.33 times an earlier engine's time, not 0.84.
     filled_before = torch.stack([*accumulate(rows[:-1], torch.mul, initial=torch.ones_like(front))], dim=1)
     end = filled_before * (1 - filled)  # the weight of each row as the first free one
     queues = (queue + end * value.unsqueeze(1), stack.pop(queue), queue)[: len(gates)]

@@ -1,6 +1,6 @@
 """Second-order Tree-RNN: a tensor per operator multiplies children's states with each other."""
 
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -37,7 +37,8 @@ class TreeRNNSecondOrder(MayHaveStack):
         self.noise["h"] = (self.hidden,)
         x = self.joined(self.hidden)
         width = (self.hidden, 0) if factors == "bilinear" else x
-        self.add_product("tensor", width, (self.hidden**2, 0), bias=False, draw=SecondOrder(number(gain, "gain", 0.0)))
+        draw = partial(draw_tensor, gain=number(gain, "gain", 0.0))
+        self.add_product("tensor", width, (self.hidden**2, 0), bias=False, draw=draw)
         if switch(linear, "linear"):
             self.add_product("linear", x, (self.hidden, 0), bias=False)
         elif factors == "bilinear" and self.input_size:
@@ -59,18 +60,11 @@ class TreeRNNSecondOrder(MayHaveStack):
         return {"h": dropped(torch.tanh(product + first_order), noise, "h")}, {}
 
 
-@dataclass(frozen=True)
-class SecondOrder:
-    """Draws from N(0, (3 gain / in)^2), for the weight of a product of two states; there is no bias.
-
-    With a larger deviation states grow with depth, with a smaller one they vanish.
-    """
-
-    gain: float = 1.0
-
-    def __call__(self, weight: Tensor | None, bias: Tensor | None, generator: torch.Generator) -> None:
-        assert weight is not None and bias is None
-        nn.init.normal_(weight, 0.0, 3 * self.gain / weight.shape[1], generator=generator)
+def draw_tensor(weight: Tensor | None, bias: Tensor | None, generator: torch.Generator, *, gain: float) -> None:
+    """Draw from N(0, (3 gain / in)^2), for the weight of a product of two states; there is no bias."""
+    assert weight is not None
+    # With a larger deviation states grow with depth, with a smaller one they vanish.
+    nn.init.normal_(weight, 0.0, 3 * gain / weight.shape[1], generator=generator)
 
 
 MODELS = {

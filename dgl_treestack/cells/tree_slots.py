@@ -92,6 +92,7 @@ class TreeSlots(Cell):
         return slots * torch.rsqrt(slots.square().mean(-1, keepdim=True) + EPSILON) if self.normalise else slots
 
 
+# Rejected (docs/results/beyond.md): noise on states, labels without a gradient into the cell, renamed variables.
 MODELS = {
     "tree_slots": CellSpec(TreeSlots, "docs/results/beyond.md", "1-3", "slots that share one network per operator"),
     "tree_slots_child_sum": CellSpec(

@@ -61,6 +61,7 @@ class TreeSMU(Cell):
             self.add_product("read", self.joined(hidden), (top_k, 0))
 
     def node(self, ops: Ops, children: State, inputs: Tensor | None, noise: Noise) -> tuple[State, Signals]:
+        # `split` in place of slices, whose gradients are one `cat`: fewer operations for a GPU.
         vectors, f = self.map(ops, "gates", children["h"], inputs)
         candidate, gates = vectors.split([1, vectors.shape[1] - 1], 1)
         u = dropped(self.activation(candidate.squeeze(1)), noise, "u")

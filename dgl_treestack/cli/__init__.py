@@ -107,11 +107,17 @@ def _lacking(error: Exception) -> str:
 
 def where(jobs: int, cluster: str, cpus_per_task: float, gpus_per_task: float = 0.0) -> "int | Cluster":
     """Return where independent tasks run: in `jobs` processes of this machine, or on a cluster. Raises ConfigurationError."""
-    if jobs < 1:
-        raise ConfigurationError(f"The number of jobs is {jobs}; at least one is needed.")
+    refuse_if({f"The number of jobs is {jobs}; at least one is needed.": jobs < 1})
     from dgl_treestack.cluster import Cluster
 
     return Cluster(cluster, cpus_per_task, gpus_per_task) if cluster else jobs
+
+
+def refuse_if(broken_rules: dict[str, Any]) -> None:
+    """Raise ConfigurationError with the first message whose condition is true."""
+    for message, is_broken in broken_rules.items():
+        if is_broken:
+            raise ConfigurationError(message)
 
 
 def print_json(value: Any) -> None:

@@ -6,7 +6,9 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from dgl_treestack import plots
 from dgl_treestack.cli import Cpus, Json, OnCluster, print_json, where
+from dgl_treestack.errors import DataError
 
 
 def audit(
@@ -25,10 +27,8 @@ def audit(
     json: Json = False,
 ) -> int:
     """Judge labels, find duplicates, measure leakage of labels. Exit code 1 when a label is contradicted."""
-    from dgl_treestack import plots
     from dgl_treestack.audit import explanation, report
     from dgl_treestack.audit.leakage import Fit
-    from dgl_treestack.errors import DataError
 
     for file in files:
         if file.removesuffix(".gz").endswith((".tsv", ".txt")):
@@ -51,6 +51,6 @@ def audit(
         progress=sys.stderr.isatty(),
     )
     print_json(audited) if json else print(report.describe(audited))
-    for path in plots.draw_data("audit", audited, figure) if figure else ():
+    for path in plots.draw("audit", audited, figure) if figure else ():
         print(path, file=sys.stderr if json else sys.stdout)
     return int(any(part["contradicted"] for part in audited["sets"].values()))

@@ -5,7 +5,12 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli import Cpus, Json, OnCluster, OptionalRun, Precision, print_json, where
+from dgl_treestack import atomic
+from dgl_treestack.cli import Cpus, Json, OnCluster, OptionalRun, Precision, print_json, refuse_if, where
+from dgl_treestack.data import formats
+from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.plain_data import align
+from dgl_treestack.resources import BUNDLED
 
 
 def complete(
@@ -29,18 +34,12 @@ def complete(
     """Show the likeliest fillers for the blank of an equation, or the ranks of the right ones for a file of blanks."""
     import torch
 
-    from dgl_treestack import atomic
     from dgl_treestack.completion.records import evaluate, shares
     from dgl_treestack.completion.scoring import fill
-    from dgl_treestack.data import formats, records
-    from dgl_treestack.errors import ConfigurationError
-    from dgl_treestack.expression import Equation, Expression
-    from dgl_treestack.plain_data import align
-    from dgl_treestack.resources import BUNDLED
+    from dgl_treestack.data import records
     from dgl_treestack.runs.pretrained import open_run, trust
 
-    if top < 1:
-        raise ConfigurationError(f"--top {top} shows nothing. Give a number from 1 on.")
+    refuse_if({f"--top {top} shows nothing. Give a number from 1 on.": top < 1})
     opened, dtype = open_run(run), getattr(torch, precision)
     if question.startswith(BUNDLED) or question.endswith(formats.SUFFIXES):
         tasks = where(jobs, cluster, cpus_per_task)

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli import Cpus, Engine, Json, OnCluster, Precision, print_json, where
-from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.cli import Cpus, Engine, Json, OnCluster, Precision, print_json, refuse_if, where
 from dgl_treestack.resources import find_data, sha256
+from dgl_treestack.runs.run import Run
 
 
 def evaluate(
@@ -35,12 +35,12 @@ def evaluate(
     from dgl_treestack.data import records
     from dgl_treestack.results.metrics import MEAN_ERROR, classification
     from dgl_treestack.runs import evaluation
-    from dgl_treestack.runs.run import Run
 
-    if not data:
-        raise ConfigurationError("There is no file to evaluate. Name at least one.")
-    if output is not None and len(data) > 1:
-        raise ConfigurationError("--output is for the records of a single file. Leave it out, or evaluate the files in turn.")
+    broken_rules = {
+        "There is no file to evaluate. Name at least one.": not data,
+        "--output is for the records of a single file. Leave it out, or evaluate the files in turn.": output and len(data) > 1,
+    }
+    refuse_if(broken_rules)
     opened = Run.open(run)
     workers = where(jobs, cluster, cpus_per_task)
     group_by = opened.config.data.group_by
@@ -55,9 +55,8 @@ def evaluate(
         overall = classification(judged) if len(judged) else {}
         by_group: dict[int, dict[str, Any]] = {}
         for value, group in records.by(judged, group_by).items():
-            majority = records.majority(group)
-            by_group[value] = {"count": len(group), "accuracy": records.accuracy(group)}
-            by_group[value]["majority"] = None if math.isnan(majority) else majority
+            majority = None if math.isnan(share := records.majority(group)) else share
+            by_group[value] = {"count": len(group), "accuracy": records.accuracy(group), "majority": majority}
         scores.append({"data": file, "equations": len(table), "judged": len(judged), **overall, f"by_{group_by}": by_group})
         if json:
             continue

@@ -37,7 +37,7 @@ def generate(
         return
     signal.signal(signal.SIGTERM, _stop)
     folder, seed = output_dir or Path("data") / preset, presets.find(preset).seed if seed is None else seed
-    options = presets.Options(seed, train_size, max_depth, equations, no_cuts)
+    options = presets.SetOptions(seed, train_size, max_depth, equations, no_cuts)
     tasks = where(jobs, cluster, cpus_per_task)
     manifest = produce(preset, options, folder, tasks, progress=sys.stderr.isatty())
     for file, content in manifest["files"].items():

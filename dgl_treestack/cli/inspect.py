@@ -1,17 +1,23 @@
 """`treestack inspect`: a batch of equations, what models do inside an equation, or saved DGL graphs."""
 
+import re
 from collections.abc import Sequence
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli import Json, print_json
+from dgl_treestack.cli import Json, print_json, refuse_if
+from dgl_treestack.data import formats
+from dgl_treestack.data.vocabulary import Vocabulary
+from dgl_treestack.errors import ConfigurationError, DataError, ExpressionError, GraphError, VocabularyError
+from dgl_treestack.expression.language import find
+from dgl_treestack.expression.operators import Signature
+from dgl_treestack.resources import find_data
+from dgl_treestack.runs.run import Run
 
-if TYPE_CHECKING:
-    from dgl_treestack.data.formats import Example
-    from dgl_treestack.expression.operators import Signature
-    from dgl_treestack.runs.run import Run
+SUFFIXES = (".png", ".svg", ".graphml")  # of --output
 
 
 def inspect(
@@ -41,22 +47,19 @@ def inspect(
 
     For a file of DGL graphs, also list the nodes of one tree with their signals and the norms of their states.
     """
-    from dgl_treestack.errors import ConfigurationError
-
-    if limit < 0:
-        raise ConfigurationError(f"--limit {limit} is negative. Give the number of equations, 0 for all.")
-    if output is not None and output.suffix not in (".png", ".svg", ".graphml"):
-        raise ConfigurationError(
-            f"A tree is drawn into a .png or .svg file or written into a .graphml file, not {output.suffix!r}."
-        )
-    if file.endswith(".bin"):
-        if run or html:
-            raise ConfigurationError("--run and --html look into equations, not into saved graphs. Give a file of equations.")
+    is_of_graphs, of_models, suffix = file.endswith(".bin"), run or html, output.suffix if output else ".svg"
+    broken_rules = {
+        f"--limit {limit} is negative. Give the number of equations, 0 for all.": limit < 0,
+        f"A tree is drawn into a .png or .svg file or written into a .graphml file, not {suffix!r}.": suffix not in SUFFIXES,
+        "--run and --html look into equations, not into saved graphs. Give a file of equations.": is_of_graphs and of_models,
+        "What a model does is drawn into a .png or .svg file. For .graphml, leave --run out.": run and suffix == ".graphml",
+        "A page shows what models do. Name their run folders with --run.": html and not run,
+    }
+    refuse_if(broken_rules)
+    if is_of_graphs:
         answer, text = _graphs(file, limit, equation, output, vocabulary, language)
     elif run:
         answer, text = _runs(file, limit, equation, output, run, html)
-    elif html:
-        raise ConfigurationError("A page shows what models do. Name their run folders with --run.")
     else:
         answer, text = _equations(file, limit, equation, output, vocabulary, language)
     print_json(answer) if json else print(text)
@@ -65,9 +68,6 @@ def inspect(
 def _equations(file: str, limit: int, chosen: str, output: Path | None, vocabulary: str, language: str) -> tuple[Any, str]:
     """Count over the first equations of a file, and draw or write the chosen one. Returns counts for programs and people."""
     from dgl_treestack.data import graph
-    from dgl_treestack.data.vocabulary import Vocabulary
-    from dgl_treestack.errors import DataError, VocabularyError
-    from dgl_treestack.expression.language import find
     from dgl_treestack.inspection import drawing, network, table
 
     signature = find(language)
@@ -95,15 +95,11 @@ def _runs(
     file: str, limit: int, chosen: str, output: Path | None, folders: Sequence[Path], html: Path | None
 ) -> tuple[Any, str]:
     """Trace models on equations; draw the chosen one for the first model, write a page of all. Returns what models do in it."""
-    from dgl_treestack.errors import ConfigurationError, DataError
     from dgl_treestack.inspection import drawing, trace_views, traces
 
-    if output is not None and output.suffix == ".graphml":
-        raise ConfigurationError("What a model does is drawn into a .png or .svg file. For .graphml, leave --run out.")
     runs = _open_runs(folders)
     languages = {run.language.name: run.language for run in runs.values()}
-    if len(languages) > 1:
-        raise ConfigurationError(f"The runs have different languages: {', '.join(languages)}. Inspect them one at a time.")
+    refuse_if({f"The runs have different languages: {', '.join(languages)}. Inspect them one at a time.": len(languages) > 1})
     examples, chosen_example = _read_examples(file, limit, chosen, *languages.values())
     if chosen and html is None:
         examples = [chosen_example]
@@ -135,11 +131,8 @@ def _runs(
     return answer, header + trace_views.outline(shown)
 
 
-def _open_runs(folders: Sequence[Path]) -> "dict[str, Run]":
+def _open_runs(folders: Sequence[Path]) -> dict[str, Run]:
     """Return runs by the names of their models, or of their folders if two have the same model."""
-    from dgl_treestack.errors import ConfigurationError
-    from dgl_treestack.runs.run import Run
-
     runs = [Run.open(folder) for folder in folders]
     for names in ([run.config.model.name for run in runs], [run.folder.resolve().name for run in runs]):
         if len(set(names)) == len(names):
@@ -147,41 +140,23 @@ def _open_runs(folders: Sequence[Path]) -> "dict[str, Run]":
     raise ConfigurationError("Two runs have the same name. Give each run once; rename a folder to compare equal names.")
 
 
-def _read_examples(file: str, limit: int, chosen: str, signature: "Signature") -> "tuple[list[Example], Example]":
+def _read_examples(file: str, limit: int, chosen: str, signature: Signature) -> tuple[list[formats.Example], formats.Example]:
     """Return the first `limit` examples of a file (0: all), and the one with the chosen id ('': the first)."""
-    from dgl_treestack.data import formats
-    from dgl_treestack.errors import DataError
-    from dgl_treestack.resources import find_data
-
-    examples: list[Example] = []
-    chosen_example = None
-    for example in formats.read(find_data(file), signature):
-        if not limit or len(examples) < limit:
-            examples.append(example)
-        if chosen_example is None and chosen in ("", example.id):
-            chosen_example = example
-        if chosen_example is not None and len(examples) == limit:
-            break
-    if not examples:
-        raise DataError("There are no equations in the file.", file)
-    if chosen_example is None:
-        raise DataError(f"No equation has the id {chosen!r}. Leave --equation out for the first one.", file)
-    return examples, chosen_example
+    remaining = formats.read(find_data(file), signature)
+    examples = list(islice(remaining, limit or None))
+    for example in chain(examples, remaining):
+        if chosen in ("", example.id):
+            return examples, example
+    unknown_id = f"No equation has the id {chosen!r}. Leave --equation out for the first one."
+    raise DataError(unknown_id if examples else "There are no equations in the file.", file)
 
 
 def _graphs(file: str, limit: int, chosen: str, output: Path | None, vocabulary: str, language: str) -> tuple[Any, str]:
-    """Count over the first trees of a file of graphs, and draw or write the chosen one. Returns the counts and its table.
-
-    chosen: the number of a tree, counted by roots; the first for ''. vocabulary: names the leaves of graphs of mathematics
-    without texts.
-    """
+    """As `_equations`, for a file of graphs. chosen: number of a tree, by roots. vocabulary: for leaves without texts."""
     import torch
 
     from dgl_treestack.data.graph import roots
-    from dgl_treestack.data.vocabulary import Vocabulary
     from dgl_treestack.data.wellformed import check
-    from dgl_treestack.errors import DataError, ExpressionError, GraphError
-    from dgl_treestack.expression.language import find
     from dgl_treestack.expression.networkx import read
     from dgl_treestack.inspection import drawing, graph_file, network, table
 
@@ -191,11 +166,10 @@ def _graphs(file: str, limit: int, chosen: str, output: Path | None, vocabulary:
     is_drawn = output is None or output.suffix != network.SUFFIX
     try:
         checked, tops = check(graph, signature), roots(graph).tolist()
-        if not tops:
-            raise DataError("There are no trees in the file. Save graphs with nodes.", file)
-        if chosen and not (chosen.isascii() and chosen.isdigit() and len(chosen) < 19 and int(chosen) < len(tops)):
-            raise DataError(f"--equation {chosen} is no tree of the file. Give a number from 0 to {len(tops) - 1}.", file)
-        tree = int(chosen or 0)
+        tree = int(chosen or 0) if re.fullmatch("[0-9]{0,18}", chosen) else len(tops)
+        if tree >= len(tops):
+            absent = f"--equation {chosen} is no tree of the file. Give a number from 0 to {len(tops) - 1}."
+            raise DataError(absent if tops else "There are no trees in the file. Save graphs with nodes.", file)
         first_trees = torch.from_numpy(table.nodes_below(checked, tops[: limit or None])).to(graph.idtype)
         counts = table.summarise(graph.subgraph(first_trees, store_ids=False), signature, leaves)
         nodes = table.nodes_below(checked, [tops[tree]])

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from dgl_treestack import plots
 from dgl_treestack.cli import On
 
 
@@ -18,7 +19,5 @@ def plot(
     output: Annotated[Path, arg(help="Where to write the figure, as .svg and as .png.")],
 ) -> None:
     """Draw a figure from the records of runs."""
-    from dgl_treestack import plots
-
     for path in plots.plot(figure, runs, output, on):
         print(path)

@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
+from dgl_treestack import atomic
 from dgl_treestack.cli import Json, Precision, print_json
+from dgl_treestack.data import formats
+from dgl_treestack.errors import DataError, ExpressionError, TreestackError
+from dgl_treestack.expression import Equation, Expression, notations
+from dgl_treestack.expression.operators import UNKNOWN, Signature
+from dgl_treestack.resources import BUNDLED
+from dgl_treestack.runs.run import Run
 
 if TYPE_CHECKING:
-    from dgl_treestack.data.formats import Example
     from dgl_treestack.data.records import Record
-    from dgl_treestack.expression import Expression
-    from dgl_treestack.expression.operators import Signature
 
 VERIFICATION = "verification"
 PHRASE = "A phrase is (lovely film), a bracket around its parts, or with unknown labels (- (- lovely) (- film))."
@@ -35,11 +39,8 @@ def predict(
     import numpy as np
     import torch
 
-    from dgl_treestack import atomic
-    from dgl_treestack.data import formats, records
-    from dgl_treestack.resources import BUNDLED
+    from dgl_treestack.data import records
     from dgl_treestack.runs import evaluation
-    from dgl_treestack.runs.run import Run
 
     opened = Run.open(run)
     if trees.startswith(BUNDLED) or trees.endswith(formats.SUFFIXES):
@@ -49,25 +50,20 @@ def predict(
     model = opened.load_model(getattr(torch, precision))
     dataset = model.prepare(examples)
     table = evaluation.answers(model, dataset, group_by=opened.config.data.group_by)
-    rows = table.rows(named=True)
     if output is not None:
         atomic.write_json_lines(output, records.rows_of(table))
     elif json:
         print_json(records.rows_of(table))
     else:
-        remaining = iter(rows)
-        if rows and all(row["task"] == VERIFICATION for row in rows):
+        remaining = table.iter_rows(named=True)
+        if len(table) and (table["task"] == VERIFICATION).all():
             print("P(correct)  answer     equation")
         for example, count in zip(examples, np.diff(dataset.offsets).tolist(), strict=True):
             print(_line(example.equation, list(islice(remaining, count))))
 
 
-def _example(text: str, language: "Signature") -> "Example":
+def _example(text: str, language: Signature) -> formats.Example:
     """Return the example of a text: a tree, or a pair with a tab between its trees. Raises DataError for the name of a file."""
-    from dgl_treestack.data import formats
-    from dgl_treestack.errors import DataError, ExpressionError, TreestackError
-    from dgl_treestack.expression import Equation, Expression
-
     sides = text.split("\t")
     if language.root is not None and len(sides) == 2:
         return formats.Example(Equation.of(*(Expression.parse(side, language) for side in sides)))
@@ -86,16 +82,13 @@ def _example(text: str, language: "Signature") -> "Example":
     return example
 
 
-def _line(tree: "Expression", rows: "list[Record]") -> str:
+def _line(tree: Expression, rows: "list[Record]") -> str:
     """Return the answer for a tree and the tree; for answers at nodes, the tree with them in the notation `labelled`."""
-    from dgl_treestack.expression import notations
-    from dgl_treestack.expression.operators import UNKNOWN
-
     answers = {row.get("node") or 0: row.get("predicted", row["score"]) for row in rows}
     if "node" in rows[0]:
         labels = [str(answers.get(node, UNKNOWN)) for node in range(tree.size)]
         return f"{labels[0]}\t{notations.write(tree, labels, 'labelled')}"
     if rows[0]["task"] == VERIFICATION and rows[0]["score"] is not None:
-        probability = 1 / (1 + math.exp(-max(-700.0, rows[0]["score"])))
+        probability = 1 / (1 + math.exp(-max(-700.0, rows[0]["score"])))  # exp(710) is beyond a float
         return f"{probability:>10.3f}  {'correct' if rows[0]['score'] > 0 else 'incorrect':<9}  {tree}"
     return f"{answers[0]:.4g}\t{tree}" if isinstance(answers[0], float) else f"{answers[0]}\t{tree}"

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli import Json, On, print_json
+from dgl_treestack import atomic
+from dgl_treestack.cli import Json, On, print_json, refuse_if
 
 
 def report(
@@ -25,15 +26,13 @@ def report(
     json: Json = False,
 ) -> None:
     """Print a table over runs: mean and sample standard deviation over seeds."""
-    from dgl_treestack import atomic
-    from dgl_treestack.errors import ConfigurationError
     from dgl_treestack.results import differences
     from dgl_treestack.results import report as tables
 
     results = tables.read_runs(runs, on=on, cuts=not no_cuts)
     rows = tables.rows_of(results, metric, depths=depths)
-    if not any(title == "validation" or title.startswith("test") for row in rows for title in row):
-        raise ConfigurationError(f"The records of these runs have nothing that the metric {metric!r} measures.")
+    is_measured = any(title == "validation" or title.startswith("test") for row in rows for title in row)
+    refuse_if({f"The records of these runs have nothing that the metric {metric!r} measures.": not is_measured})
     answers_of = tables.answers_of_runs(results) if compare else {}
     behind = tables.comparison(answers_of, "these records", "records") if compare else []
     text = "\n\n".join([tables.markdown(rows), *behind])
@@ -42,5 +41,5 @@ def report(
         atomic.write_text(output.with_suffix(".csv"), tables.csv(rows))
     if json:
         print_json({"table": rows, "behind the best": differences.behind_best(answers_of)} if compare else rows)
-        return
-    print(text)
+    else:
+        print(text)

@@ -28,12 +28,8 @@ def sweep(
     if dry_run:
         print("\n".join(f"{config.name}-{seed}" for config, seed in missing(runs, output_dir)))
         return 0
-    code = train_missing(
-        runs, output_dir, output_dir / ".configs", jobs=where(jobs, cluster, cpus_per_task)
-    )  # `report runs/*` then names runs alone
+    configs = output_dir / ".configs"  # hidden, so that `report runs/*` names runs alone
+    code = train_missing(runs, output_dir, configs, jobs=where(jobs, cluster, cpus_per_task))
     rows = tabulate(settings, output_dir)
-    if json:
-        print_json(rows)
-    else:
-        print(report.markdown(rows) if rows else "No run is done yet.")
+    print_json(rows) if json else print(report.markdown(rows) if rows else "No run is done yet.")
     return code

@@ -10,8 +10,14 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from dgl_treestack.cli import Cpus, Device, Gpus, Jobs, OnCluster, where
+from dgl_treestack.cli import Cpus, Device, Gpus, Jobs, OnCluster, refuse_if, where
 from dgl_treestack.cluster import CHILD_OF, Cluster, Command
+from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.plain_data import align
+from dgl_treestack.processes import Interrupted, follow_parent, processes_of_run, start_many
+from dgl_treestack.resources import find_config
+from dgl_treestack.runs import configuration
+from dgl_treestack.runs.configuration import TextConfig
 
 Compile = Literal["auto", "on", "off"]
 Place = Literal["auto", "memory", "disk"]
@@ -42,19 +48,17 @@ def train(
     quiet: Annotated[bool, arg(help="No progress bar and no log on the screen.")] = False,
 ) -> int:
     """Train models. Ctrl-C saves a checkpoint; --resume continues to the same numbers as a run that was never stopped."""
-    from dgl_treestack.errors import ConfigurationError
-    from dgl_treestack.processes import Interrupted, processes_of_run
     from dgl_treestack.training.start import check_seeds
 
-    if not configs:
-        example = "language_model/stack_rnn" if data else "quickstart/tree_smu"
-        raise ConfigurationError(f"Name at least one configuration, such as configs/{example}.toml.")
+    example = "language_model/stack_rnn" if data else "quickstart/tree_smu"
+    has_no_place = processes_of_run() > 1 and (data or jobs > 1 or cluster)
+    broken_rules = {
+        f"Name at least one configuration, such as configs/{example}.toml.": not configs,
+        "Under torchrun the runs are trained one after the other, on trees: no --jobs, --cluster or --data.": has_no_place,
+    }
+    refuse_if(broken_rules)
     seeds = seeds or (seed,)
     check_seeds(seeds)
-    if processes_of_run() > 1 and (data or jobs > 1 or cluster):
-        raise ConfigurationError(
-            "Under torchrun the runs are trained one after the other, on trees: no --jobs, --cluster or --data."
-        )
     assignments = (*set, *([f"compile={compile}"] if compile else []), *([f"text={data}"] if data else []))
     options = {"device": device, "columns": columns, "resume": resume, "quiet": quiet}
     places = where(jobs, cluster, cpus_per_task, gpus_per_task)
@@ -75,11 +79,6 @@ def train(
 
 def _configurations(names: Sequence[str], assignments: Sequence[str]) -> list[tuple[Path, Any]]:
     """Return the files and configurations of these names. Raises ConfigurationError for two of one name."""
-    from dgl_treestack.errors import ConfigurationError
-    from dgl_treestack.resources import find_config
-    from dgl_treestack.runs import configuration
-    from dgl_treestack.runs.sequence_configuration import TextConfig
-
     files = [find_config(name) for name in names]
     configs = [configuration.override(configuration.load_any(file), assignments) for file in files]
     for name, config in zip(names, configs, strict=True):
@@ -100,7 +99,6 @@ def _train(
     """Train runs, each a file, its configuration and a seed. options: of `start`. Returns the exit code. Raises Interrupted."""
     import torch
 
-    from dgl_treestack.processes import follow_parent, start_many
     from dgl_treestack.training.start import start
 
     follow_parent()
@@ -123,11 +121,10 @@ def _train(
 def _show_perplexities(data: Path, folders: Sequence[Path]) -> None:
     """Print the perplexities of language models beside those of n-grams. data: the folder of the text."""
     from dgl_treestack.experiments.language_model import ngram_perplexities, perplexities_of
-    from dgl_treestack.language.corpus import Corpus
-    from dgl_treestack.plain_data import align
+    from dgl_treestack.language.corpus import WordCorpus
     from dgl_treestack.results.run_result import read_any
 
-    perplexities = ngram_perplexities(Corpus.read(data))
+    perplexities = ngram_perplexities(WordCorpus.read(data))
     perplexities |= {folder.name: perplexities_of(read_any(folder)) for folder in folders}
     lines = [(label, f"{result['valid']:.2f}", f"{result['test']:.2f}") for label, result in perplexities.items()]
     print(align([("perplexity", "valid", "test"), *lines]))

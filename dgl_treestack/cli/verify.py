@@ -1,6 +1,7 @@
 """`treestack verify`."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,10 +35,11 @@ def verify(
 
     asked = _asked(equations, file)
     answers: list[dict[str, Any]] = []
+    show: Callable[..., None] = (lambda *lines, **options: None) if json else print
     opened = model = None
     for place, text in asked:
-        if answers and not json:
-            print()
+        if answers:
+            show()
         try:
             tree = Equation.parse(text)
             from dgl_treestack.truth import judge  # a syntax error need not wait for it
@@ -45,18 +47,28 @@ def verify(
             verdict = judge(tree)
         except ExpressionError as error:
             answers.append({"equation": text, "error": f"{place}{error}"})
-            if not json:
-                print(f"error: {place}{error}", file=sys.stderr)
+            show(f"error: {place}{error}", file=sys.stderr)
             continue
-        answers.append(_numeric(tree, verdict, quiet=json))
-        if not no_model:
-            from dgl_treestack.runs.pretrained import open_run, trust  # which loads torch
+        answer = _numeric(tree, verdict)
+        answers.append(answer)
+        remark = [answer["remark"]] if "remark" in answer else []
+        # Flushed, as loading the model takes longer than the check.
+        show(f"{tree}   (depth {tree.depth})", *remark, f"numeric  {answer['numeric']}", sep="\n", flush=True)
+        if no_model:
+            continue
+        from dgl_treestack.runs.pretrained import open_run, trust  # which loads torch
 
-            opened = opened or open_run(run)
-            model = model or opened.load_model()
-            answers[-1] |= _of_model(tree, verdict, model, quiet=json)
-            if len(asked) == 1 and not json:
-                print(trust(opened, tree))
+        opened = opened or open_run(run)
+        model = model or opened.load_model()
+        answer |= _of_model(tree, verdict, model)
+        if "refused" in answer:
+            show(f"model    no answer: {answer['refused']}")
+        else:
+            show(f"model    P(correct) = {answer['probability']:.3f}")
+        if answer["agree"] is False:
+            show("The model and the numeric check disagree; believe the check.")
+        if len(asked) == 1:
+            show(trust(opened, tree))
     if json:
         print_json(answers[0] if len(asked) == 1 else answers)
     if any("error" in answer for answer in answers):
@@ -77,8 +89,8 @@ def _asked(equations: tuple[str, ...], file: Path | None) -> list[tuple[str, str
     return asked
 
 
-def _numeric(tree: "Equation", verdict: "Verdict", *, quiet: bool) -> dict[str, Any]:
-    """Return the numeric verdict on an equation, and print it unless `quiet`."""
+def _numeric(tree: "Equation", verdict: "Verdict") -> dict[str, Any]:
+    """Return the numeric verdict on an equation, also in words."""
     from dgl_treestack.expression.hints import remark_on_names
     from dgl_treestack.truth import why_undefined
 
@@ -88,8 +100,6 @@ def _numeric(tree: "Equation", verdict: "Verdict", *, quiet: bool) -> dict[str, 
     elif verdict.witness:
         numeric += f"; {_sides(verdict.witness, verdict.gap)}"
     remark = remark_on_names(text for _, kind, text in tree.leaves() if kind == "Symbol")
-    if not quiet:
-        print(f"{tree}   (depth {tree.depth})", *([remark] if remark else []), f"numeric  {numeric}", sep="\n", flush=True)
     return {"equation": str(tree), "verdict": verdict.verdict, "numeric": numeric, **({"remark": remark} if remark else {})}
 
 
@@ -108,19 +118,13 @@ def _number(value: complex, digits: int) -> str:
     return f"{value.real:.{digits}g}" if value.imag == 0 else f"{value:.{digits}g}"
 
 
-def _of_model(tree: "Equation", verdict: "Verdict", model: "Model", *, quiet: bool) -> dict[str, Any]:
-    """Return what a model answers to an equation, and print it unless `quiet`."""
+def _of_model(tree: "Equation", verdict: "Verdict", model: "Model") -> dict[str, Any]:
+    """Return what a model answers to an equation, and whether it agrees with the numeric check."""
     try:
         score = model.score(tree, task="verification")[0]
     except TreestackError as error:
-        if not quiet:
-            print(f"model    no answer: {error}")
         return {"score": None, "probability": None, "agree": None, "refused": str(error)}
     probability = float(score.sigmoid())
     holds = {"holds": True, "refuted": False}.get(verdict.verdict)
     agree = None if holds is None else holds == (probability > 0.5)
-    if not quiet:
-        print(f"model    P(correct) = {probability:.3f}")
-        if agree is False:
-            print("The model and the numeric check disagree; believe the check.")
     return {"score": score.item(), "probability": probability, "agree": agree}

@@ -25,51 +25,30 @@ from dgl_treestack.expression.operators import MATH, Signature
 Blank = tuple[Expression, int]  # an equation, and the node to predict
 
 
-class BlankGraphs:
-    """Graphs of blanks with one set of C candidates.
+def blank_graphs(
+    blanks: Sequence[Blank],
+    candidates: Sequence[Expression],
+    vocabulary: Vocabulary,
+    signature: Signature = MATH,
+    *,
+    max_nodes: int,
+) -> Iterator[tuple[DGLGraph, np.ndarray, np.ndarray]]:
+    """Yield graphs of blanks with one set of C candidates, of about `max_nodes` nodes at most, in the order of the blanks.
 
-    distinct: (C,) for every candidate, its position among the candidates that differ for a model.
-    Raises VocabularyError for a leaf without a row.
+    With a graph come the nodes (blanks, distinct candidates, 2) of the sides, and for every candidate (C,) its position among
+    those that differ for a model. Raises VocabularyError for a leaf without a row.
     """
-
-    def __init__(
-        self,
-        blanks: Sequence[Blank],
-        candidates: Sequence[Expression],
-        vocabulary: Vocabulary,
-        signature: Signature = MATH,
-    ):
-        self.blanks, self.signature = blanks, signature
-        forest = Forest.build([*candidates, *(tree for tree, _ in blanks)], vocabulary, signature)
-        self.starts = forest.offsets[len(candidates) : -1]
-        _, first, self.distinct = np.unique(
-            forest.subtree[forest.offsets[: len(candidates)]], return_index=True, return_inverse=True
-        )
-        self.base = _Nodes(forest)
-        # All candidates at once: node by node, blanks of `completion-deep` took 24 CPU seconds a run in place of 9.
-        self.base.add(0, int(forest.offsets[len(candidates)]))
-        self.candidates = self.base.node_of_subtree[forest.subtree[forest.offsets[first]]]
-
-    def batches(self, max_nodes: int) -> Iterator[tuple[DGLGraph, np.ndarray]]:
-        """Yield graphs of about `max_nodes` nodes at most, with the nodes (blanks, distinct candidates, 2) of the sides.
-
-        Blanks keep their order.
-        """
-        nodes, sides = self.base.copy(), list[np.ndarray]()
-        for (tree, blank), start in zip(self.blanks, self.starts, strict=True):
-            sides.append(self._fill(nodes, tree, blank, int(start)))
-            if nodes.count >= max_nodes:
-                yield nodes.graph(), np.stack(sides)
-                nodes, sides = self.base.copy(), []
-        if sides:
-            yield nodes.graph(), np.stack(sides)
-
-    def _fill(self, nodes: "_Nodes", tree: Expression, blank: int, start: int) -> np.ndarray:
-        """Add an equation with every candidate in its blank; return its sides (distinct candidates, 2).
-
-        start: position of the equation's root in the forest.
-        """
-        filled, below, count = self.candidates, blank, len(self.candidates)
+    forest = Forest.build([*candidates, *(tree for tree, _ in blanks)], vocabulary, signature)
+    starts = forest.offsets[len(candidates) : -1].tolist()
+    roots = forest.subtree[forest.offsets[: len(candidates)]]
+    _, first, distinct = np.unique(roots, return_index=True, return_inverse=True)
+    base = _Nodes(forest)
+    # All candidates at once: node by node, blanks of `completion-deep` took 24 CPU seconds a run in place of 9.
+    base.add(0, int(forest.offsets[len(candidates)]))
+    fillers = base.node_of_subtree[roots[first]]
+    nodes, sides = base.copy(), list[np.ndarray]()
+    for (tree, blank), start in zip(blanks, starts, strict=True):
+        filled, below = fillers, blank
         for node in range(blank - 1, -1, -1):
             if tree.ends[node] > blank:  # an ancestor of the blank; the nearest comes first
                 children = [
@@ -77,9 +56,12 @@ class BlankGraphs:
                     for child in tree.children(node)
                 ]
                 if node:  # not the equality, whose children are the sides
-                    values = (self.signature.index[tree.names[node]], NO_TOKEN, 0.0)
-                    filled, below = nodes.extend(values, children, count), node
-        return np.stack([np.broadcast_to(side, count) for side in children], axis=1)
+                    values = (signature.index[tree.names[node]], NO_TOKEN, 0.0)
+                    filled, below = nodes.extend(values, children, len(fillers)), node
+        sides.append(np.stack([np.broadcast_to(side, len(fillers)) for side in children], axis=1))
+        if nodes.count >= max_nodes or start == starts[-1]:
+            yield nodes.graph(), np.stack(sides), distinct
+            nodes, sides = base.copy(), []
 
 
 class _Nodes:

@@ -1,8 +1,7 @@
 """Records of completion, a row per blank, and the shares of blanks within a rank."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import torch
 from tqdm.auto import tqdm
 
 from dgl_treestack.completion import questions
-from dgl_treestack.completion.questions import Candidates, Question
+from dgl_treestack.completion.questions import Group
 from dgl_treestack.completion.scoring import rank, scores
 from dgl_treestack.data import records
 from dgl_treestack.data.records import Table
@@ -21,19 +20,9 @@ from dgl_treestack.runs import pretrained
 from dgl_treestack.runs.evaluation import pack, unpack
 from dgl_treestack.runs.run import Run
 
-Group = tuple[Candidates, list[Question]]
 KINDS = ("raw", "class", "collapse")
 PART = 64  # blanks that are scored together
 COMPLETION = "completion"  # the kind of these records in a run
-
-
-@dataclass(frozen=True)
-class Part:
-    """Blanks that have the same candidates. frequent: the value class that fills most of all blanks of these candidates."""
-
-    candidates: Candidates
-    questions: Sequence[Question]
-    frequent: str
 
 
 def evaluate(
@@ -54,7 +43,7 @@ def evaluate(
     if jobs == 1:
         table = fill(run.load_model(dtype), groups, quiet=quiet)
     else:
-        content, parts = pack(run), list(_parts(groups))
+        content, parts = pack(run), _parts(groups)
         with workers(jobs) as pool:
             tasks = [pool.submit(_fill_packed, content, part, dtype) for part in parts]
             table = _joined((task.result() for task in tasks), len(parts), quiet=quiet)
@@ -66,16 +55,17 @@ def evaluate(
 
 def fill(model: Model, groups: Sequence[Group], *, engine: str = "levels", quiet: bool = True) -> Table:
     """Return a row per blank of groups that `questions.read` has read, in file order."""
-    parts = list(_parts(groups))
+    parts = _parts(groups)
     return _joined((_fill_part(model, part, engine) for part in parts), len(parts), quiet=quiet)
 
 
-def _parts(groups: Sequence[Group]) -> Iterator[Part]:
-    """Yield the groups in parts; scores depend in their last digits on the blanks of a part, not on who computes it."""
-    for candidates, group in groups:
-        ((frequent, _),) = Counter(name for question in group for name in sorted(question.right)).most_common(1)
-        for start in range(0, len(group), PART):
-            yield Part(candidates, group[start : start + PART], frequent)
+def _parts(groups: Sequence[Group]) -> list[Group]:
+    """Return the groups in parts; scores depend in their last digits on the blanks of a part, not on who computes it."""
+    return [
+        replace(group, questions=group.questions[start : start + PART])
+        for group in groups
+        for start in range(0, len(group.questions), PART)
+    ]
 
 
 def _joined(tables: Iterable[Table], count: int, *, quiet: bool) -> Table:
@@ -84,38 +74,36 @@ def _joined(tables: Iterable[Table], count: int, *, quiet: bool) -> Table:
     return records.joined(bar).sort("index").drop("index")
 
 
-def _fill_packed(content: bytes, part: Part, dtype: torch.dtype) -> Table:
+def _fill_packed(content: bytes, part: Group, dtype: torch.dtype) -> Table:
     """Return the rows of a part, from the model of a packed run."""
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # processes share the machine
     return _fill_part(unpack(content, dtype)[0], part, "levels")
 
 
-def _fill_part(model: Model, part: Part, engine: str) -> Table:
+def _fill_part(model: Model, part: Group, engine: str) -> Table:
     """Return a row per blank of a part.
 
     `index`: of the blank in its file. `correct`: whether the best candidate is right. `blank_depth`: of the truth. Without a
     model: `chance`, the share of candidates that are right, and `constant`, whether the value class that fills most blanks of
     these candidates fills it.
     """
-    candidates, rows = part.candidates, []
-    scores_of_blanks = scores(model, [question.blank for question in part.questions], candidates.expressions, engine=engine)
+    rows = []
+    scores_of_blanks = scores(model, [question.blank for question in part.questions], part.candidates, engine=engine)
     for question, of_blank in zip(part.questions, scores_of_blanks, strict=True):
-        ranks = rank(of_blank, candidates.classes, question.truth, question.right, question.doubtful)
-        blanked = candidates.expressions[question.truth]
+        ranks = rank(of_blank, part.classes, question.truth, question.right, question.doubtful)
+        blanked = part.candidates[question.truth]
         row = {
             "label": None,
             "score": float(of_blank[question.truth]),
-            "correct": ranks.class_ == 1,
+            "correct": ranks["class"] == 1,
             "task": "completion",
             "blank_depth": blanked.depth,
             "candidates": len(of_blank),
-            "chance": ranks.chance,
+            "chance": ranks["chance"],
             "constant": int(part.frequent in question.right),
-            "raw": ranks.raw,
-            "class": ranks.class_,
-            "collapse": ranks.collapse,
+            **{kind: ranks[kind] for kind in KINDS},
             "answer": str(blanked),
-            "best": str(candidates.expressions[ranks.best]),
+            "best": str(part.candidates[ranks["best"]]),
             "index": question.index,
         }
         rows.append(row)

@@ -10,7 +10,6 @@ with which the equation holds, and doubtful ones, which are omitted. Source: the
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import numpy as np
 import torch
 
 from dgl_treestack import truth
-from dgl_treestack.completion.graphs import Blank, BlankGraphs
+from dgl_treestack.completion.graphs import Blank, blank_graphs
 from dgl_treestack.completion.questions import read_candidates
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, ExpressionError
@@ -46,30 +45,19 @@ def scores(
     if TASK not in model.heads:
         raise ConfigurationError(f"The model was made for {', '.join(model.heads)}; blanks are filled by one for {TASK}.")
     model.eval()
-    graphs = BlankGraphs(blanks, candidates, model.vocabulary, model.signature)
-    for batch, sides in graphs.batches(MOST_NODES):
+    graphs = blank_graphs(blanks, candidates, model.vocabulary, model.signature, max_nodes=MOST_NODES)
+    for batch, sides, distinct in graphs:
         states = compute(batch, model.tree_cell, engine=engine, signature=model.signature)
         pairs = torch.from_numpy(sides).flatten(0, 1)
         scores_of_pairs = model.heads[TASK](partial(states.of, "h"), pairs[:, 0], pairs)
         for row in scores_of_pairs.unflatten(0, sides.shape[:2]).cpu().numpy():
-            yield row[graphs.distinct]
-
-
-@dataclass(frozen=True)
-class Ranks:
-    """Ranks from 1 on; class_ is `class`. best: index of the candidate with the highest score. chance: share that is right."""
-
-    raw: int
-    class_: int
-    collapse: int
-    best: int
-    chance: float
+            yield row[distinct]
 
 
 def rank(
     scores: np.ndarray, classes: Sequence[str], truth: int, right: Collection[str], doubtful: Collection[str] = ()
-) -> Ranks:
-    """Rank the truth.
+) -> dict[str, Any]:
+    """Rank the truth: `raw`, `class`, `collapse`; `best`, the index of the highest score; `chance`, the share that is right.
 
     scores, classes: of every candidate (C,). truth: index of the blanked expression. right, doubtful: value classes, of which
     the truth's is right and not doubtful.
@@ -80,7 +68,8 @@ def rank(
     is_right = [classes[i] in right for i in order]
     first = is_right.index(True)
     wrong_before = {classes[i] for i in order[:first]}
-    return Ranks(order.index(truth) + 1, first + 1, len(wrong_before) + 1, order[0], sum(is_right) / len(is_right))
+    ranks = {"raw": order.index(truth) + 1, "class": first + 1, "collapse": len(wrong_before) + 1}
+    return {**ranks, "best": order[0], "chance": sum(is_right) / len(is_right)}
 
 
 def fill(model: Model, equation: Equation, candidates: Path | None = None, top: int = 10) -> list[dict[str, Any]]:
@@ -94,7 +83,7 @@ def fill(model: Model, equation: Equation, candidates: Path | None = None, top: 
         raise ExpressionError(f"{equation} has {len(equation.blanks)} blanks `_`; one is asked for, as in 'sin(x)**2 + _ = 1'.")
     (blank,) = equation.blanks
     if candidates:
-        fillers: Sequence[Expression] = read_candidates(candidates).expressions
+        fillers: Sequence[Expression] = [example.equation for example in read_candidates(candidates)]
     else:
         variables = sorted({text for _, kind, text in equation.leaves() if kind == "Symbol"})
         fillers = small_expressions(variables, model.vocabulary)

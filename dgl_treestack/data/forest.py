@@ -16,25 +16,24 @@ from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data.vocabulary import NO_TOKEN, Vocabulary
-from dgl_treestack.data.wellformed import NO_OPERATOR, Checked, check, numbered_subtrees, uncompiled
+from dgl_treestack.data.wellformed import NO_OPERATOR, Checked, check, in_order_of_kinds, numbered_subtrees, uncompiled
 from dgl_treestack.errors import ConfigurationError, ExpressionError, unknown
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, Signature
 
 Source: TypeAlias = "DGLGraph | Forest"
-_WHOLE = ("leaf", "parent", "slot", "height", "subtree")
-CODE = [("token", np.int64), ("number", np.float64)]
-NODE = np.dtype([("op", np.int64), *CODE, *((name, np.int64) for name in _WHOLE)])
+CODE = np.dtype([("token", np.int64), ("number", np.float64)])
+NODE = np.dtype([(name, np.int64) for name in ("op", "slot", "height", "parent", "leaf", "subtree")])
 
 
 @dataclass(frozen=True, eq=False)
 class Forest:
     """Trees as columns: G trees with N nodes in all.
 
-    nodes: (N,) records of the columns, so that the data of a tree are contiguous in memory.
     offsets: (G + 1,) tree g is nodes offsets[g] : offsets[g + 1].
-    codes: (L + 1,) token and number of every leaf, and last those of operators, if `nodes`, mapped from a file, are without
-    them; other columns may then be of smaller types. None in memory. `select` returns a forest in memory.
+    nodes: (N,) records of the columns, so that the data of a tree are contiguous in memory.
+    They may be mapped from a file, and of smaller types; `select` returns a forest in memory.
+    codes: (L + 1,) token and number of every leaf, and last those of operators.
 
     op: (N,) index of the operator in `signature`, -1 at leaves.
     token: (N,) row of the embedding table, -1 at operators and at leaves that go through the number encoder.
@@ -50,11 +49,11 @@ class Forest:
     leaves: tuple[tuple[str, str], ...]
     nodes: np.ndarray
     offsets: np.ndarray
-    codes: np.ndarray | None = None
+    codes: np.ndarray
 
     op = property(lambda forest: forest.nodes["op"])
-    token = property(lambda forest: (forest.nodes if forest.codes is None else forest.codes[forest.leaf])["token"])
-    number = property(lambda forest: (forest.nodes if forest.codes is None else forest.codes[forest.leaf])["number"])
+    token = property(lambda forest: forest.codes["token"].take(forest.leaf))  # at an operator the last one
+    number = property(lambda forest: forest.codes["number"].take(forest.leaf))
     leaf = property(lambda forest: forest.nodes["leaf"])
     parent = property(lambda forest: forest.nodes["parent"])
     slot = property(lambda forest: forest.nodes["slot"])
@@ -71,38 +70,37 @@ class Forest:
         signature = signature or (trees[0].signature if trees else MATH)
         codes: dict[tuple[str, str], tuple[int, int, float]] = {}  # leaf -> its index, token and number
         ids: dict[tuple, int] = {}  # operator and subtrees of the children, or token and number of a leaf -> subtree
-        kinds: list[tuple[int, int, int, int]] = []  # per subtree: 0 leaf, 1 operator or 2 equation; height; arity; operator
         rows: list[tuple] = []
         offsets = [0]
         for tree in trees:
             for _, kind, leaf_text in tree.leaves():
                 if (kind, leaf_text) not in codes:
                     codes[kind, leaf_text] = len(codes), *vocabulary.code(kind, leaf_text)
-            encoded: list[tuple] = [()] * tree.size
+            ops, leaves = [NO_OPERATOR] * tree.size, [-1] * tree.size
             parents, slots, subtrees = [-1] * tree.size, [0] * tree.size, [0] * tree.size
+            complete: list[int] = []  # roots of the subtrees whose parent comes next, in reversed order
             for node in range(tree.size - 1, -1, -1):  # pre-order reversed: children before parents
-                name, text, children = tree.names[node], tree.texts[node], tree.children(node)
+                name, text = tree.names[node], tree.texts[node]
+                children = [complete.pop() for _ in range(tree.arities[node])]
                 if text is None:
                     if name not in signature.index:
                         raise ExpressionError(f"{unknown('operator', name, signature.index)} They are of {signature.name!r}.")
-                    op, token, number, leaf = signature.index[name], NO_TOKEN, 0.0, -1
-                    key: tuple = (op, *(subtrees[child] for child in children))
+                    ops[node] = signature.index[name]
+                    key: tuple = (ops[node], *[subtrees[child] for child in children])
                 else:
-                    op, (leaf, token, number) = NO_OPERATOR, codes[name, text]
-                    key = (op, token, number)
+                    leaves[node], *code = codes[name, text]
+                    key = (NO_OPERATOR, *code)
                 for slot, child in enumerate(children):
                     parents[child], slots[child] = node, slot
-                if key not in ids:
-                    ids[key] = len(ids)
-                    rank = 0 if op == NO_OPERATOR else 2 if name == signature.root else 1
-                    kinds.append((rank, tree.heights[node], len(children), op))
-                encoded[node], subtrees[node] = (op, token, number, leaf), ids[key]
-            rows.extend(zip(*zip(*encoded, strict=True), parents, slots, tree.heights, subtrees, strict=True))
+                subtrees[node] = ids.setdefault(key, len(ids))
+                complete.append(node)
+            rows.extend(zip(ops, slots, tree.heights, parents, leaves, subtrees, strict=True))
             offsets.append(len(rows))
-        nodes, renumbered = np.array(rows, dtype=NODE), np.empty(len(kinds), dtype=np.int64)
-        renumbered[np.lexsort(np.array(kinds, dtype=np.int64).reshape(-1, 4).T[::-1])] = np.arange(len(kinds))
-        nodes["subtree"] = renumbered[nodes["subtree"]]
-        return cls(signature, tuple(codes), nodes, np.array(offsets, dtype=np.int64))
+        nodes = np.array(rows, dtype=NODE)
+        code_of_leaf = np.array([*((token, number) for _, token, number in codes.values()), (NO_TOKEN, 0.0)], dtype=CODE)
+        arity = np.array([count for tree in trees for count in tree.arities], dtype=np.int64)
+        nodes["subtree"] = in_order_of_kinds(nodes["subtree"], nodes["op"], nodes["height"], arity, signature)
+        return cls(signature, tuple(codes), nodes, np.array(offsets, dtype=np.int64), code_of_leaf)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -121,7 +119,7 @@ class Forest:
     @property
     def depths(self) -> np.ndarray:
         """(G,) depth per tree."""
-        return self.height[self.offsets[:-1]]
+        return self.height[self.offsets[:-1]].astype(np.int64)  # in a file it is of 8 bits, which calculations overflow
 
     def select(self, trees: np.ndarray | Sequence[int]) -> "Forest":
         """The forest of the trees at these indices, in this order; an index may be repeated."""
@@ -130,11 +128,7 @@ class Forest:
         offsets = np.zeros(len(trees) + 1, dtype=np.int64)
         np.cumsum(ends - starts, out=offsets[1:])
         nodes = self.nodes.take(np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], ends - starts))
-        if self.codes is not None:
-            packed, nodes = nodes, np.empty(len(nodes), dtype=NODE)
-            for name in NODE.names or ():
-                nodes[name] = (packed if name in packed.dtype.names else self.codes[packed["leaf"]])[name]
-        return Forest(self.signature, self.leaves, nodes, offsets)
+        return Forest(self.signature, self.leaves, nodes.astype(NODE, copy=False), offsets, self.codes)
 
     def expression(self, i: int) -> Expression:
         """Tree i as an expression."""

@@ -17,7 +17,7 @@ from dgl_treestack import atomic
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError
 
-Table = pl.DataFrame
+Table = pl.DataFrame  # not of pandas, whose missing integers become floats
 Record = dict[str, Any]  # a row of it
 TYPES: Mapping[str, Any] = {
     **dict.fromkeys(("id", "split", "pair", "family"), pl.String),
@@ -62,15 +62,17 @@ def read(path: Path | str) -> Table:
     """Read a table that `write` has written. Raises DataError that names the file."""
     try:
         table = pl.read_parquet(io.BytesIO(Path(path).read_bytes()))
-        for name in (*TYPES, "label"):
-            if name not in table.columns:
-                raise ValueError(f"no column {name!r}")
-            if table.schema[name] not in (LABELS if name == "label" else [TYPES[name]]):
-                raise ValueError(f"column {name!r} is of another type")
-        if table["depth"].null_count() or table["id"].null_count() or (table["depth"] < 0).any():
-            raise ValueError("an id or a depth is missing")
-        if table.schema["label"] == pl.String and "predicted" not in table.columns:
-            raise ValueError("labels are classes, and there is no column 'predicted'")
+        kinds = {name: table.schema.get(name) for name in (*TYPES, "label")}
+        faults = [f"no column {name!r}" for name, kind in kinds.items() if kind is None]
+        for name, kind in kinds.items():
+            if kind not in (LABELS if name == "label" else [TYPES[name]]):
+                faults.append(f"column {name!r} is of another type")
+        if not faults and (table["depth"].null_count() or table["id"].null_count() or (table["depth"] < 0).any()):
+            faults.append("an id or a depth is missing")
+        if kinds["label"] == pl.String and "predicted" not in table.columns:
+            faults.append("labels are classes, and there is no column 'predicted'")
+        if faults:
+            raise ValueError(faults[0])
     except DAMAGED as error:
         raise DataError(f"Not a table of records ({str(error)[:200]}). Evaluate the run again.", path) from None
     return table

@@ -29,40 +29,33 @@ def read(path: Path, words: Set[str], size: int) -> dict[str, np.ndarray]:
     vectors: dict[str, np.ndarray] = {}
     number = 0
     for number, text in enumerate(formats.read_lines(path), 1):
-        line = text.rstrip()
-        if number == 1 and len(line.split(" ")) == 2 and all(map(str.isdecimal, line.split(" "))):  # of words, of numbers
-            count = int(line.split(" ")[1])
-            if count != size and size > 1:  # with one number per word, the line may be a word and its number
-                raise DataError(_wrong_count(count, size), path, 1)
-            if count == size:
+        line, fault = text.rstrip(), ""
+        count, is_header = line.count(" "), False
+        if number == 1 and count == 1 and line.replace(" ", "").isdecimal():  # how many words, how many numbers per word
+            header = int(line.split(" ")[1])
+            if header == size:
                 continue
-        if line.count(" ") < size and line:
-            raise DataError(_wrong_count(line.count(" "), size), path, number)
+            # with one number per word, the line may be a word and its number
+            count, is_header = (header, True) if size > 1 else (count, False)
         word, *fields = line.rsplit(" ", size)
-        if word in words:
-            if word in vectors:
-                continue
-            for field in fields:
-                if not _is_number(field):
-                    raise DataError(f"{field!r} is no finite number. Correct the line, or take it out.", path, number)
-            vectors[word] = np.array([float(field) for field in fields], dtype=np.float32)
-        elif " " in word:
-            first, *others = word.split(" ")
-            if first in words and all(map(_is_number, others)):
-                raise DataError(_wrong_count(size + len(others), size), path, number)
-    if not number:
-        raise DataError("The file is empty. A line is a word and its numbers, separated by one space.", path)
+        first, *others = word.split(" ")
+        has_more = bool(others) and word not in words and first in words and all(map(_is_number, others))
+        if (line and count < size) or is_header or has_more:
+            fault = f"The word has {count} numbers after it, separated by one space, but the table of the model takes {size}. "
+            fault += "Set 'model.vector_size' to the size of the file, or copy the file again."
+        elif word in words and word not in vectors:
+            wrong = [field for field in fields if not _is_number(field)]
+            if wrong:
+                fault = f"{wrong[0]!r} is no finite number. Correct the line, or take it out."
+            else:
+                vectors[word] = np.array([float(field) for field in fields], dtype=np.float32)
+        if fault:
+            raise DataError(fault, path, number)
     if not vectors:
-        raise DataError(f"None of the {len(words)} words of the data is in the file. Words match letter by letter.", path)
+        empty = "The file is empty. A line is a word and its numbers, separated by one space."
+        none = f"None of the {len(words)} words of the data is in the file. Words match letter by letter."
+        raise DataError(none if number else empty, path)
     return vectors
-
-
-def _wrong_count(count: int, size: int) -> str:
-    """The message for a line that has another number of numbers."""
-    return (
-        f"The word has {count} numbers after it, separated by one space, but the table of the model takes {size}. "
-        f"Set 'model.vector_size' to the size of the file, or copy the file again."
-    )
 
 
 def _is_number(text: str) -> bool:

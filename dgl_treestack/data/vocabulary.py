@@ -82,20 +82,20 @@ class Vocabulary:
         if key in self._rows and key is not None:
             return self._rows[key]
         value = leaf_value(kind, text)
-        if value is not None:
-            if abs(value) > MAX_NUMBER:
-                raise VocabularyError(f"The number {text} is too large for the number encoder; the limit is {MAX_NUMBER:g}.")
+        if value is not None and abs(value) <= MAX_NUMBER:
             return None
-        if kind == "Blank":
-            raise VocabularyError("A blank `_` has no embedding. Fill it before the expression goes to a model.")
-        if kind == "Word":
-            raise VocabularyError("This vocabulary has no words. Build one from the words of your data: Vocabulary.of_words.")
-        names = [name for leaf_class, name in self.leaves if leaf_class == "Symbol"]
-        variables = [*(letter for letter, name in LETTERS.items() if name in names), *names]
-        raise VocabularyError(
-            f"The vocabulary has no row for {kind} {text!r}. Variables: {', '.join(variables) or 'none'}; "
-            f"rename yours or give the model another vocabulary."
-        )
+        if value is not None:
+            fault = f"The number {text} is too large for the number encoder; the limit is {MAX_NUMBER:g}."
+        elif kind == "Blank":
+            fault = "A blank `_` has no embedding. Fill it before the expression goes to a model."
+        elif kind == "Word":
+            fault = "This vocabulary has no words. Build one from the words of your data: Vocabulary.of_words."
+        else:
+            names = [name for leaf_class, name in self.leaves if leaf_class == "Symbol"]
+            variables = ", ".join([*(letter for letter, name in LETTERS.items() if name in names), *names]) or "none"
+            fault = f"The vocabulary has no row for {kind} {text!r}. Variables: {variables}; rename yours or give the model "
+            fault += "another vocabulary."
+        raise VocabularyError(fault)
 
     def code(self, kind: str, text: str) -> tuple[int, float]:
         """The row of a leaf and 0; or -1, which is no row, and the value that the number encoder embeds.

@@ -1,11 +1,10 @@
-"""Check that a DGL graph can be propagated, and find its equal subtrees. An error names the first wrong node, the rule and the
-remedy.
+"""Check that a DGL graph can be propagated, and find its equal subtrees. An error names the first wrong node and the remedy.
 
 Nodes have the features `op`, `token` and `number`, edges run from child to parent and have the feature `slot`. A node may have
 several parents: a shared subexpression. Nothing else on the graph is read.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -53,19 +52,26 @@ def check(graph: DGLGraph, signature: Signature, tokens: int | None = None) -> C
         raise GraphError("A batch of trees is a DGLGraph with one type of node and one type of edge.")
     op, token = (_feature(graph, "ndata", name, integer=True) for name in ("op", "token"))
     number, slot = _feature(graph, "ndata", "number"), _feature(graph, "edata", "slot", integer=True)
-    if graph.ndata["number"].requires_grad:
-        raise GraphError("graph.ndata['number'] requires a gradient; numbers are data. What is learned is external `input`.")
-    edges = answer(lambda graph: graph.edges(order="eid"), graph)
-    child, parent = (nodes.cpu().numpy().astype(np.int64, copy=False) for nodes in edges)
-    arity = np.bincount(parent, minlength=len(op))
-    _check_nodes(op, token, number, arity, child, signature, tokens)
-    _check_edges(op, arity, child, parent, slot, signature)
-    children = np.full((len(op), int(arity.max(initial=1))), -1, dtype=np.int64)
+    child, parent = (
+        nodes.cpu().numpy().astype(np.int64, copy=False) for nodes in answer(lambda graph: graph.edges(order="eid"), graph)
+    )
+    for wrong, fault in _rules(op, token, number, (child, parent, slot), signature, tokens):
+        if wrong.any():
+            node, more = int(wrong.argmax()), int(wrong.sum()) - 1
+            raise GraphError(f"Node {node} {fault(node)}{f' So are {more} more nodes.' if more else ''}")
+    children = np.full((len(op), int(slot.max(initial=0)) + 1), -1, dtype=np.int64)
     children[parent, slot] = child
     try:
         levels = [nodes.numpy() for nodes in answer(_dgl.topological_nodes_generator, graph)] if len(op) else []
     except _dgl.DGLError:
-        node = _node_of_cycle(children)
+        from scipy.sparse import coo_array  # here, since only this error needs it
+        from scipy.sparse.csgraph import connected_components
+
+        edges = coo_array((np.ones(len(child)), (child, parent)), shape=(len(op), len(op)))
+        _, component = connected_components(edges, connection="strong")
+        is_in_cycle = (np.bincount(component) > 1)[component]
+        is_in_cycle[child[child == parent]] = True
+        node = int(is_in_cycle.argmax())
         raise GraphError(f"Node {node} is below itself: the graph has a cycle through it. Remove one of its edges.") from None
     heights = np.zeros(len(op), dtype=np.int64)
     for height, level in enumerate(levels):
@@ -89,16 +95,10 @@ def check_one_root(graph: DGLGraph) -> None:
     roots = np.flatnonzero(answer(DGLGraph.out_degrees, graph).cpu().numpy() == 0)
     tree_of_root = np.searchsorted(np.cumsum(sizes), roots, side="right")
     count = np.bincount(tree_of_root, minlength=len(sizes))
-    if (count == 1).all() or (not graph.num_nodes() and len(sizes) < 2):
-        return
-    tree = int((count != 1).argmax())
-    if not sizes[tree]:
-        raise GraphError(f"Tree {tree} of the batch has no nodes. Leave it out.")
-    shown = ", ".join([*map(str, roots[tree_of_root == tree][:5]), *(["..."] if count[tree] > 5 else [])])
-    raise GraphError(
-        f"Tree {tree} of the batch has {count[tree]} roots (nodes {shown}); one is needed. Remove what does not belong to it. "
-        f"{RESTORE}"
-    )
+    for tree in np.flatnonzero(count != 1)[: 1 if graph.num_nodes() or len(sizes) > 1 else 0]:
+        shown = ", ".join([*map(str, roots[tree_of_root == tree][:5]), *(["..."] if count[tree] > 5 else [])])
+        fault = f"has {count[tree]} roots (nodes {shown}); one is needed. Remove what does not belong to it. {RESTORE}"
+        raise GraphError(f"Tree {tree} of the batch {fault if sizes[tree] else 'has no nodes. Leave it out.'}")
 
 
 def numbered_subtrees(nodes: Checked, signature: Signature) -> np.ndarray:
@@ -122,14 +122,24 @@ def numbered_subtrees(nodes: Checked, signature: Signature) -> np.ndarray:
             packed, bound = packed * width + key, bound * width
         subtree[level] = count + np.unique(packed, return_inverse=True)[1]
         count = int(subtree[level].max()) + 1
-    node = np.zeros(count, dtype=np.int64)
-    node[subtree] = np.arange(len(subtree))  # a node of every subtree
-    root = signature.root_index
-    rank = np.where(op[node] == NO_OPERATOR, 0, np.where(op[node] == root, 2, 1))
-    renumbered = np.empty(count, dtype=np.int64)
-    arity = (children[node] >= 0).sum(1)
-    renumbered[np.lexsort((op[node], arity, nodes.heights[node], rank))] = np.arange(count)
-    return renumbered[subtree]
+    return in_order_of_kinds(subtree, op, nodes.heights, (children >= 0).sum(1), signature)
+
+
+def kinds_of(op: np.ndarray, height: np.ndarray, arity: np.ndarray, signature: Signature) -> np.ndarray:
+    """(S, 4) what ids of subtrees are ordered by: 0 for a leaf, 1 operator, 2 equation; height; arity; operator."""
+    return np.stack([np.where(op == NO_OPERATOR, 0, 1 + (op == signature.root_index)), height, arity, op], axis=1)
+
+
+def in_order_of_kinds(
+    subtree: np.ndarray, op: np.ndarray, height: np.ndarray, arity: np.ndarray, signature: Signature
+) -> np.ndarray:
+    """(N,) ids of subtrees numbered by their kinds (`kinds_of`), those of one kind in the order of the ids given."""
+    node = np.empty(int(subtree.max(initial=-1)) + 1, dtype=np.int64)  # a node of every subtree
+    node[subtree] = np.arange(len(subtree))
+    ids = np.empty_like(node)
+    # the last key counts most; the sort is stable
+    ids[np.lexsort(kinds_of(op[node], height[node], arity[node], signature).T[::-1])] = np.arange(len(node))
+    return ids[subtree]
 
 
 def uncompiled(function: Function) -> Function:
@@ -162,83 +172,64 @@ def written_out_sizes(children: np.ndarray, level: np.ndarray, tops: np.ndarray)
 
 def _feature(graph: DGLGraph, home: str, name: str, *, integer: bool = False) -> np.ndarray:
     """A feature with one number per node (home `ndata`) or edge (`edata`); integer: as int64. Raises GraphError."""
-    features = getattr(graph, home)
+    feature, features = f"graph.{home}[{name!r}]", getattr(graph, home)
     if name not in features:
-        raise GraphError(f"There is no graph.{home}[{name!r}]. Set it, as `dgl_treestack.data.graph.build` does.")
-    values: Tensor = features[name].detach()
+        raise GraphError(f"There is no {feature}. Set it, as `dgl_treestack.data.graph.build` does.")
+    values: Tensor = features[name]
+    fault = ""
     if values.dim() != 1:
-        raise GraphError(f"graph.{home}[{name!r}] has the shape {tuple(values.shape)}; it holds one number each.")
-    if values.is_complex():
-        raise GraphError(f"graph.{home}[{name!r}] is of type {values.dtype}; it holds real numbers.")
+        fault = f"has the shape {tuple(values.shape)}; it holds one number each."
+    elif values.is_complex():
+        fault = f"is of type {values.dtype}; it holds real numbers."
+    elif integer and (values.is_floating_point() or values.dtype == torch.bool):
+        fault = f"is of type {values.dtype}; it holds whole numbers, torch.int64."
+    elif values.requires_grad:
+        fault = "requires a gradient; numbers are data. What is learned is external `input`."
+    if fault:
+        raise GraphError(f"{feature} {fault}")
     array: np.ndarray = (values.double() if values.is_floating_point() else values).cpu().numpy()
-    if integer and array.dtype.kind not in "iu":
-        raise GraphError(f"graph.{home}[{name!r}] is of type {values.dtype}; it holds whole numbers, torch.int64.")
     return array.astype(np.int64, copy=False) if integer else array
 
 
-def _check_nodes(
-    op: np.ndarray,
-    token: np.ndarray,
-    number: np.ndarray,
-    arity: np.ndarray,
-    child: np.ndarray,
-    signature: Signature,
-    tokens: int | None,
-) -> None:
-    """Check that operators and tokens exist, leaves have no children and finite numbers, and equations no parents."""
-    for node in np.flatnonzero((op < NO_OPERATOR) | (op >= len(signature.operators)))[:1]:
-        codes = f"{signature.name!r}: 0 to {len(signature.operators) - 1}, or -1 at a leaf."
-        raise GraphError(f"Node {node} has op = {op[node]}, which is no operator of {codes}")
-    is_leaf = op == NO_OPERATOR
+def _rules(
+    op: np.ndarray, token: np.ndarray, number: np.ndarray, edges: Sequence[np.ndarray], signature: Signature, tokens: int | None
+) -> Iterator[tuple[np.ndarray, Callable[[int], str]]]:
+    """Yield (N,) which nodes break a rule, and the words for one of them. Later rules rely on earlier ones."""
+    child, parent, slot = edges
+    arity = np.bincount(parent, minlength=len(op))
+    language, names, root, is_leaf = signature.name, signature.names, signature.root, op == NO_OPERATOR
+    codes = f"{language!r}: 0 to {len(names) - 1}, or -1 at a leaf."
+    yield (op < NO_OPERATOR) | (op >= len(names)), lambda node: f"has op = {op[node]}, which is no operator of {codes}"
+
     highest = np.iinfo(np.int64).max if tokens is None else tokens
     lowest = 0 if signature.words else NO_TOKEN  # words have no numbers
-    for node in np.flatnonzero(is_leaf & ((token < lowest) | (token >= highest)))[:1]:
-        rows = "row from 0 on" if tokens is None else f"row of the vocabulary: 0 to {tokens - 1}"
-        or_number = "" if signature.words else ", or -1 where `number` is read"
-        raise GraphError(f"Node {node} has token = {token[node]}, which is no {rows}{or_number}.")
-    root, is_infinite = signature.root, (token == NO_TOKEN) & ~np.isfinite(number)
-    direction = "edges run from child to parent. Give it an operator."
-    remedy = "Give it a finite number, or the token of a symbol."
-    for nodes, fault in (
-        (np.flatnonzero(is_leaf & (arity > 0)), f"is a leaf (op = -1) and has children: {direction}"),
-        (np.flatnonzero(is_leaf & is_infinite), f"is a leaf with token = -1, whose number is not finite. {remedy}"),
-        (child[op[child] == signature.root_index], f"is {root!r} and has a parent; {root!r} stands at a root only."),
-    ):
-        if len(nodes):
-            more = f" So are {len(nodes) - 1} more nodes." if len(nodes) > 1 else ""
-            raise GraphError(f"Node {nodes.min()} {fault}{more}")
+    rows = "row from 0 on" if tokens is None else f"row of the vocabulary: 0 to {tokens - 1}"
+    rows += "." if signature.words else ", or -1 where `number` is read."
+    yield is_leaf & ((token < lowest) | (token >= highest)), lambda node: f"has token = {token[node]}, which is no {rows}"
 
+    remedy = "edges run from child to parent. Give it an operator."
+    yield is_leaf & (arity > 0), lambda _: f"is a leaf (op = -1) and has children: {remedy}"
 
-def _check_edges(
-    op: np.ndarray, arity: np.ndarray, child: np.ndarray, parent: np.ndarray, slot: np.ndarray, signature: Signature
-) -> None:
-    """Check that A children have the slots 0 to A - 1 and that the operator takes A children."""
+    wrong, finite = is_leaf & (token == NO_TOKEN) & ~np.isfinite(number), "Give it a finite number, or the token of a symbol."
+    yield wrong, lambda _: f"is a leaf with token = -1, whose number is not finite. {finite}"
+
+    is_child = np.bincount(child, minlength=len(op)) > 0
+    yield is_child & (op == signature.root_index), lambda _: f"is {root!r} and has a parent; {root!r} stands at a root only."
+
     outside = (slot < 0) | (slot >= arity[parent])
-    index = (arity.cumsum() - arity)[parent] + np.where(outside, 0, slot)  # one per node and slot
-    uses = np.bincount(index[~outside], minlength=len(child))
-    wrong = outside | (uses[index] > 1)
-    if wrong.any():
-        node = parent[wrong].min()
-        slots = ", ".join(map(str, sorted(slot[parent == node].tolist())))
-        raise GraphError(
-            f"Node {node} ({signature.names[op[node]]}) has children in slots {slots}; "
+    place = (arity.cumsum() - arity)[parent] + np.where(outside, 0, slot)  # one per node and slot
+    uses = np.bincount(place[~outside], minlength=len(child))
+    wrong = np.bincount(parent[outside | (uses[place] > 1)], minlength=len(op)) > 0
+    yield (
+        wrong,
+        lambda node: (
+            f"({names[op[node]]}) has children in slots {str(sorted(slot[parent == node].tolist()))[1:-1]}; "
             f"the slots of {arity[node]} children are 0 to {arity[node] - 1}, each once."
-        )
-    arities = [-1 if operator.arity is None else operator.arity for operator in signature.operators]
-    expected = np.array(arities or [0])[op]  # -1: any number from 1 on
-    for node in np.flatnonzero((op != NO_OPERATOR) & ((arity == 0) | ((expected >= 0) & (arity != expected))))[:1]:
-        takes = f"{signature.name!r} takes {'at least 1' if expected[node] < 0 else expected[node]}."
-        raise GraphError(f"Node {node} has {arity[node]} children; {signature.names[op[node]]!r} of {takes}")
+        ),
+    )
 
-
-def _node_of_cycle(children: np.ndarray) -> int:
-    """A node of a cycle of a graph with a cycle."""
-    missing, done = (children >= 0).sum(1), np.zeros(len(children), dtype=bool)
-    while (ready := ~done & (missing == 0)).any():
-        done |= ready
-        missing = ((children >= 0) & ~done[children]).sum(1)
-    node, passed = int((~done).argmax()), set[int]()
-    while node not in passed:  # a node that is not done has a child that is not done
-        passed.add(node)
-        node = next(int(child) for child in children[node] if child >= 0 and not done[child])
-    return node
+    arities = [operator.arity or -1 for operator in signature.operators]  # -1: any number from 1 on
+    takes = ["at least 1" if count < 0 else count for count in arities]
+    expected = np.array(arities or [0])[op]
+    wrong = ~is_leaf & ((arity == 0) | ((expected >= 0) & (arity != expected)))
+    yield wrong, lambda node: f"has {arity[node]} children; {names[op[node]]!r} of {language!r} takes {takes[op[node]]}."

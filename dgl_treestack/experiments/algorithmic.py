@@ -3,7 +3,6 @@
 import itertools
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,31 +13,17 @@ from dgl_treestack.algorithmic.models import configurations, label_of
 from dgl_treestack.algorithmic.tasks import tasks
 from dgl_treestack.algorithmic.testing import PROTOCOLS
 from dgl_treestack.data.records import Table
-from dgl_treestack.experiments._protocol import read_data
+from dgl_treestack.experiments.protocol import Extent, read_data
 from dgl_treestack.experiments.runs import Planned
 from dgl_treestack.results import report
 from dgl_treestack.results.differences import Line
 from dgl_treestack.results.run_result import RunResult
-from dgl_treestack.runs.sequence_configuration import StreamTests
+from dgl_treestack.runs.configuration import StreamTests
 
 TITLE = "Counting, memorization, addition"
 SOURCE = "Joulin & Mikolov 2015, Tables 2 and 3, Figures 2 and 3"
 
 
-@dataclass(frozen=True)
-class Extent:
-    """The scale of the experiment. restarts: number of nets. share: fraction of a recipe's updates that are made."""
-
-    restarts: int = 10
-    share: float = 1.0
-    tests: StreamTests = field(default_factory=StreamTests)
-
-
-EXTENTS = {
-    "smoke": Extent(2, 0.004, StreamTests(largest=6, far=(9,), repeats=1, streamed=1)),
-    "day": Extent(),
-    "paper": Extent(tests=StreamTests(repeats=200, streamed=200)),
-}
 COUNTING = ("anbn", "anbncn", "anbncndn", "anb2n", "anbmcnm")
 SHOWN_BY_LENGTH = ("memorization", "addition")  # Figure 2
 # Task -> figure of a net's actions: Table 3, and memorization in place of Figure 3.
@@ -46,54 +31,55 @@ TRACED = {"anb2n": "actions", "memorization": "actions_memorization"}
 _SPREAD: Mapping[str, Callable[[list[float]], float]] = {"worst": min, "median": statistics.median, "best": max}
 
 
-def plan(folder: Path, scale_name: str, seed: int) -> list[Planned]:
+def plan(folder: Path, extent: Extent, seed: int) -> list[Planned]:
     """Return all runs: every size of every model on every task. folder: of the results."""
-    extent = EXTENTS[scale_name]
     configs = [configurations(task, extent.restarts, extent.share, extent.tests) for task in tasks().values()]
     return [(config, seed) for of_task in configs for config in of_task]
 
 
-def prepare(folder: Path, scale_name: str) -> None:
+def prepare(folder: Path, extent: Extent) -> None:
     """Do nothing: training draws its data."""
 
 
-def write(folder: Path, runs: Sequence[RunResult], scale_name: str, seed: int) -> str:
-    """Write `table.md`, `table.csv` and figures. Restarts take the role of seeds. Returns the text of the table."""
-    rows: dict[tuple[str, str], list[RunResult]] = {}
+def write(folder: Path, runs: Sequence[RunResult], extent: Extent, command: str, seed: int) -> tuple[list[Line], list[str]]:
+    """Draw figures. Returns the lines and paragraphs of the table. Restarts take the role of seeds."""
+    sizes_of: dict[tuple[str, str], list[RunResult]] = {}
     for run in runs:
         config: Any = run.config
-        rows.setdefault((config.task, label_of(config)), []).append(run)
-    chosen = {key: min(sizes, key=_entropy_of_size) for key, sizes in rows.items()}
-    tests = EXTENTS[scale_name].tests
-    lines = [line for key, run in chosen.items() for line in _lines(*key, run.answers, tests)]
-    atomic.write_text(folder / "table.csv", report.csv_table(lines))
-    origins_of_row = {key: dict.fromkeys(run.origin for run in sizes) for key, sizes in rows.items()}
-    seconds = {key: sum(run.about["cpu_seconds"] for run in sizes) for key, sizes in rows.items()}
-    origins = list(dict.fromkeys(itertools.chain(*origins_of_row.values())))
-    places = "; ".join(origins) if len(origins) == 1 else "; ".join(f"({i}) {origin}" for i, origin in enumerate(origins, 1))
-    command = (
-        f"`treestack reproduce algorithmic --scale {scale_name}`, seed {seed}. Trained at {places}. "
-        f"Training and testing took {sum(seconds.values()) / 3600:.2f} CPU hours."
-    )
+        sizes_of.setdefault((config.task, label_of(config)), []).append(run)
+    is_before_rounding = pl.col("rounded").not_()
+    chosen = {
+        key: min(sizes, key=lambda run: min(run.answers.filter(is_before_rounding)["entropy"].drop_nulls()))
+        for key, sizes in sizes_of.items()
+    }
+    _draw(chosen, folder, extent.tests)
+    lines = [line for key, run in chosen.items() for line in _lines(*key, run.answers, extent.tests)]
+    origins = list(dict.fromkeys(run.origin for sizes in sizes_of.values() for run in sizes))
     settings = [["task", "model", "size", "optimizer", "learning rate", "updates", "CPU minutes"]]
+    settings[0] += ["trained at"] * (len(origins) > 1)
     for (task, label), run in chosen.items():
-        config = run.config
+        config, sizes = run.config, sizes_of[task, label]
         size = ", ".join(f"{name} {value}" for name, value in config.settings.items() if name in ("hidden", "layers"))
         recipe = [config.recipe.optimizer, f"{config.recipe.rate:g}", f"{config.recipe.updates:,}"]
-        settings.append([tasks()[task].title, label, size, *recipe, f"{seconds[task, label] / 60:.1f}"])
-    if len(origins) > 1:
-        settings[0].append("trained at")
-        for line, of_row in zip(settings[1:], origins_of_row.values(), strict=True):
-            line.append(", ".join(f"({origins.index(origin) + 1})" for origin in of_row))
-    text = _markdown(lines, settings, tests, command)
-    atomic.write_text(folder / "table.md", text)
-    _draw(chosen, folder, tests)
-    return text
-
-
-def _entropy_of_size(run: RunResult) -> float:
-    """Return the lowest entropy of a run's restarts before rounding."""
-    return float(run.answers.filter(pl.col("rounded").not_())["entropy"].min())  # type: ignore[arg-type]
+        minutes = sum(run.about["cpu_seconds"] for run in sizes) / 60
+        settings.append([tasks()[task].title, label, size, *recipe, f"{minutes:.1f}"])
+        if len(origins) > 1:
+            places = dict.fromkeys(origins.index(run.origin) + 1 for run in sizes)
+            settings[-1].append(", ".join(f"({place})" for place in places))
+    numbered = origins if len(origins) == 1 else [f"({i}) {origin}" for i, origin in enumerate(origins, 1)]
+    hours = sum(run.about["cpu_seconds"] for run in runs) / 3600
+    page, tests = read_data("algorithmic.toml"), extent.tests
+    trained_sizes = 100 * (min(tests.largest, 19) - 1) / (tests.largest - 1)  # per cent
+    return lines, [
+        "# Algorithmic patterns",
+        "Joulin & Mikolov 2015, Table 2, and the tasks of Figure 2.",
+        _table(lines),
+        page["caption"].format(extent=tests, far=", ".join(map(str, tests.far)), trained_sizes=trained_sizes),
+        page["recipes"],
+        "Sizes of the chosen nets. CPU minutes: of all net sizes, training and tests.",
+        report.markdown_table(settings),
+        f"{command}, seed {seed}. Trained at {'; '.join(numbered)}. Training and testing took {hours:.2f} CPU hours.",
+    ]
 
 
 def _lines(task: str, label: str, answers: Table, tests: StreamTests) -> Iterator[Line]:
@@ -129,10 +115,8 @@ def _lines(task: str, label: str, answers: Table, tests: StreamTests) -> Iterato
         yield line
 
 
-def _markdown(lines: Sequence[Line], settings: Sequence[Sequence[str]], tests: StreamTests, command: str) -> str:
-    """Return the table. settings: the rows of its second part. command: the last line."""
-    page = read_data("algorithmic.toml")
-    trained_sizes = 100 * (min(tests.largest, 19) - 1) / (tests.largest - 1)  # per cent
+def _table(lines: Sequence[Line]) -> str:
+    """Return the table of the lines."""
     columns = ("emptied, soft", "emptied, hard", "stream, soft", "stream, hard")
     rows = [["task", "model", "paper", *columns, "restarts: worst, median, best", "holds to n"]]
     for line in lines:
@@ -145,18 +129,7 @@ def _markdown(lines: Sequence[Line], settings: Sequence[Sequence[str]], tests: S
         spread = "; ".join(", ".join(f"{line[f'{column}: {rank} restart']:.0f}" for rank in _SPREAD) for column in emptied)
         holds = "; ".join(str(line[f"{column}: holds to"]) for column in emptied)
         rows.append([tasks()[line["task"]].title, line["model"], paper, *cells, spread, holds])
-    return "\n\n".join(
-        [
-            "# Algorithmic patterns",
-            "Joulin & Mikolov 2015, Table 2, and the tasks of Figure 2.",
-            report.markdown_table(rows),
-            page["caption"].format(extent=tests, far=", ".join(map(str, tests.far)), trained_sizes=trained_sizes),
-            page["recipes"],
-            "Sizes of the chosen nets. CPU minutes: of all net sizes, training and tests.",
-            report.markdown_table(settings),
-            f"{command}\n",
-        ]
-    )
+    return report.markdown_table(rows)
 
 
 def _draw(chosen: Mapping[tuple[str, str], RunResult], folder: Path, tests: StreamTests) -> None:
@@ -176,7 +149,7 @@ def _draw(chosen: Mapping[tuple[str, str], RunResult], folder: Path, tests: Stre
             curves.setdefault(title, {})[label] = curve
             points += [{"task": title, "model": label, "n": n, "per cent": share} for n, share in curve.items()]
         if task in TRACED and run.about.get("trace"):
-            plots.draw_data("actions", run.about["trace"], folder / TRACED[task])
+            plots.draw("actions", run.about["trace"], folder / TRACED[task])
     if curves:
-        atomic.write_text(folder / "length.csv", report.csv_table(points))
-        plots.draw_data("algorithmic", curves, folder / "length")
+        atomic.write_text(folder / "length.csv", report.csv(points))
+        plots.draw("algorithmic", curves, folder / "length")

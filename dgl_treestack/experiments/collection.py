@@ -11,9 +11,8 @@ from dgl_treestack import plain_data
 from dgl_treestack.data import records
 from dgl_treestack.errors import DataError
 from dgl_treestack.experiments import baselines, runs
-from dgl_treestack.experiments._protocol import Protocol, Results, Row
-from dgl_treestack.experiments.extras import make_missing, measured
-from dgl_treestack.experiments.scales import Scale
+from dgl_treestack.experiments.extras import extras, make_missing
+from dgl_treestack.experiments.protocol import Protocol, Results, Row, Scale
 from dgl_treestack.resources import find_config
 from dgl_treestack.results import archive, run_result
 from dgl_treestack.results.run_result import OWN, RunResult
@@ -34,6 +33,15 @@ def configure(row: Row, protocol: Protocol, scale: Scale) -> RunConfig:
     return replace(config, name=f"{row.config.replace('/', '-')}-{config.hash}")
 
 
+def plan(protocol: Protocol, scale: Scale) -> dict[str, list[tuple[RunConfig, int]]]:
+    """Return the runs of a protocol by the label of their row."""
+    planned = {}
+    for row in protocol.rows:
+        config = configure(row, protocol, scale)
+        planned[row.label] = [(config, seed) for seed in scale.seeds[: protocol.seeds][: row.seeds]]
+    return planned
+
+
 def read_records(files: Sequence[Path]) -> dict[str, RunResult]:
     """Return the runs in files of records, by the names of their folders; what several files have of one run is joined.
 
@@ -48,6 +56,7 @@ def read_records(files: Sequence[Path]) -> dict[str, RunResult]:
             origins = [(each.about["commit"], each.about["machine"], each.rows) for each in (run, other)]
             if is_trained and origins[0] != origins[1]:
                 raise DataError(f"Its run {name} is not that of {other.folder}. Leave one of the files out.", path)
+            # `capacity` and `systematicity` share runs, but each file has the sets of its own experiment only.
             only_there = [name for name in other.sets if name not in run.sets]
             of_other = other.answers.filter(pl.col("set").cast(pl.String).is_in(only_there))
             run_by_name[name] = replace(
@@ -70,60 +79,60 @@ def collect(protocol: Protocol, scale: Scale, folder: Path, given: Mapping[str, 
     records, by name; a finished run in the folder is preferred. Raises DataError when a run lacks records, or has those of
     other equations than the others.
     """
-    planned = {row.label: (configure(row, protocol, scale), protocol.seeds_of(row, scale.seeds)) for row in protocol.rows}
-    finished = [path for config, seeds in planned.values() for path in runs.finished(config, seeds, folder / "runs")]
-    make_missing([Run.open(path) for path in finished], protocol.extras, scale)
-    results: Results = {}
+    planned, results = plan(protocol, scale), Results()
+    finished = [runs.finished(config, [seed], folder / "runs") for of_row in planned.values() for config, seed in of_row]
+    make_missing([Run.open(path) for paths in finished for path in paths], protocol.extras, scale)
     # Runs of two machines may share a table, which then says whose is whose: to refuse them would mean to train half of
     # 70 runs again after every change of machine.
-    for label, (config, seeds) in planned.items():
-        runs_of_row = [_find(config, seed, protocol, scale, folder / "runs", given) for seed in seeds]
-        results[label] = [run for run in runs_of_row if run is not None]
+    for label, of_row in planned.items():
+        found = [_find(config, seed, protocol, scale, folder / "runs", given) for config, seed in of_row]
+        results[label] = [run for run in found if run is not None]
     without_network: Results = {}
     if protocol.baselines:
         config = configure(protocol.rows[0], protocol, scale)
-        names = baselines.names(config, protocol.extras, scale)
-        fitted = [given[f"{name}-0"] for name in names.values() if f"{name}-0" in given]
-        if len(fitted) < len(names):
-            fitted = baselines.results(config, protocol.extras, scale, folder / "baselines")
-        without_network = {label: [_reduced(run, protocol)] for label, run in zip(names, fitted, strict=True)}
-    _check_sets([run for group in (*results.values(), *without_network.values()) for run in group])
+        fitted = baselines.results(config, protocol.extras, scale, folder / "baselines", given)
+        without_network = {label: [_reduced(run, protocol)] for label, run in fitted.items()}
+    first_of_set: dict[str, tuple[RunResult, int]] = {}
+    for run in (run for group in (*results.values(), *without_network.values()) for run in group):
+        for name_of_set in (*OWN, *run.sets):
+            rows = run.of(name_of_set).select(pl.col("id", "label").cast(pl.String), pl.col("depth").cast(pl.Int64)).hash_rows()
+            identity = hash(rows.to_numpy().tobytes())
+            other, expected = first_of_set.setdefault(name_of_set, (run, identity))
+            if identity != expected:
+                raise DataError(
+                    f"Its records {name_of_set!r} are of other equations than those of {other.folder}. Were the data generated "
+                    "anew in between? Leave one of the two out, or train it again.",
+                    run.folder,
+                )
     return results, without_network
-
-
-def collect_any(planned: Sequence[runs.Planned], folder: Path, given: Mapping[str, RunResult]) -> list[RunResult]:
-    """Return the results of those runs on texts or streams that are finished, from their folders or from `given`."""
-    results = []
-    for config, seed in planned:
-        if finished := runs.finished(config, [seed], folder):
-            results.append(run_result.read_any(finished[0]))
-        elif f"{config.name}-{seed}" in given:
-            results.append(given[f"{config.name}-{seed}"])
-    return results
 
 
 def _find(
     config: RunConfig, seed: int, protocol: Protocol, scale: Scale, folder: Path, given: Mapping[str, RunResult]
 ) -> RunResult | None:
     """Return a run with the records that a protocol needs, from its folder or from `given`; None if there is none."""
-    finished = runs.finished(config, [seed], folder)
-    if finished:
-        run = measured(Run.open(finished[0]), protocol.extras, scale)
-        if archive.with_vectors(run.answers):
-            values = {column.title: column.of(run) for column in protocol.columns}
-            run = replace(run, about={**run.about, "values": values})
-        return run
-    if f"{config.name}-{seed}" not in given:
+    name = f"{config.name}-{seed}"
+    if finished := runs.finished(config, [seed], folder):
+        opened, result = Run.open(finished[0]), run_result.with_origin(run_result.read(finished[0]))
+        for name_of_set in protocol.extras:
+            extra = extras()[name_of_set]
+            records_of_set = opened.read_records(scale.file(extra.data), extra.kind)
+            result = result.with_set(name_of_set, extra.select(records_of_set))
+        if archive.with_vectors(result.answers):
+            values = {column.title: column.of(result) for column in protocol.columns}
+            result = replace(result, about={**result.about, "values": values})
+        return result
+    if name not in given:
         return None
-    run = _reduced(given[f"{config.name}-{seed}"], protocol)
-    lacking = [name for name in protocol.extras if name not in run.sets]
-    if lacking and not {column.title for column in protocol.columns} <= run.about.get("values", {}).keys():
+    result = _reduced(given[name], protocol)
+    lacking = [name_of_set for name_of_set in protocol.extras if name_of_set not in result.sets]
+    if lacking and not {column.title for column in protocol.columns} <= result.about.get("values", {}).keys():
         raise DataError(
-            f"Its run {config.name}-{seed} has no records {lacking[0]!r}, which this experiment needs. Give the file that this "
+            f"Its run {name} has no records {lacking[0]!r}, which this experiment needs. Give the file that this "
             "version has made for the experiment, or train again.",
-            run.folder,
+            result.folder,
         )
-    return run
+    return result
 
 
 def _reduced(run: RunResult, protocol: Protocol) -> RunResult:
@@ -133,20 +142,3 @@ def _reduced(run: RunResult, protocol: Protocol) -> RunResult:
     values = {title: value for title, value in run.about.get("values", {}).items() if title in titles}
     answers = run.answers.filter(pl.col("set").cast(pl.String).is_in([*OWN, *sets]))
     return replace(run, answers=answers, about={**run.about, "sets": sets, "values": values})
-
-
-def _check_sets(all_runs: Sequence[RunResult]) -> None:
-    """Raise DataError when runs have records of different equations in a set of one name."""
-    first_of_set: dict[str, tuple[RunResult, int]] = {}
-    for run in all_runs:
-        for name_of_set in (*OWN, *run.sets):
-            table = run.of(name_of_set)
-            rows = table.select(pl.col("id", "label").cast(pl.String), pl.col("depth").cast(pl.Int64)).hash_rows()
-            identity = hash((len(rows), *rows))
-            other, expected = first_of_set.setdefault(name_of_set, (run, identity))
-            if identity != expected:
-                raise DataError(
-                    f"Its records {name_of_set!r} are of other equations than those of {other.folder}. Were the data generated "
-                    "anew in between? Leave one of the two out, or train it again.",
-                    run.folder,
-                )

@@ -8,19 +8,19 @@ from pathlib import Path
 
 from dgl_treestack import atomic, plots
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.experiments import algorithmic, baselines, collection, language_model, runs, tables
-from dgl_treestack.experiments._protocol import Protocol, Row, protocols
+from dgl_treestack.experiments import algorithmic, collection, language_model, runs, tables
 from dgl_treestack.experiments.extras import extras as all_extras
-from dgl_treestack.experiments.scales import SCALES, Scale, check_data
+from dgl_treestack.experiments.protocol import EXTENTS, SCALES, Protocol, Scale, check_data, protocols
 from dgl_treestack.processes import Jobs
-from dgl_treestack.results import archive, report
+from dgl_treestack.results import archive, report, run_result
+from dgl_treestack.results.differences import Line
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.training.start import check_seeds
 
 logger = logging.getLogger(__name__)
 ALL = "all"
 RECORDS = "records.parquet"
-# Experiments without runs on equations: each defines TITLE, SOURCE, EXTENTS by scale, `plan`, `prepare` and `write`.
+# Experiments without runs on equations: each defines TITLE, SOURCE, `plan`, `prepare` and `write`.
 APART = {"algorithmic": algorithmic, "language_model": language_model}
 
 
@@ -48,18 +48,26 @@ def reproduce(
     code = 0
     if train:
         for name, runs_apart in planned_apart.items():
-            APART[name].prepare(output_dir / name, scale_name)
+            APART[name].prepare(output_dir / name, EXTENTS[scale_name])
             planned += runs_apart
         code = runs.train_missing(planned, output_dir / "runs", output_dir / "configs", jobs=jobs, given=recorded)
-    if code in (130, 143):
+    if code in (130, 143):  # 128 and the number of SIGINT or SIGTERM: who stops the runs waits for no tables
         return code
-    command = f"--scale {scale_name}" + (f" --seeds {' '.join(map(str, seeds))}" if seeds else "")
+    options = f" --seeds {' '.join(map(str, seeds))}" if seeds else ""
     for name, protocol in protocol_of.items():
-        show(_write_results(output_dir / name, protocol, scale, f"treestack reproduce {name} {command}", recorded))
+        command = f"`treestack reproduce {name} --scale {scale_name}{options}`"
+        show(_write_protocol(output_dir / name, protocol, scale, command, recorded))
     for name, runs_apart in planned_apart.items():
-        if results := collection.collect_any(runs_apart, output_dir / "runs", recorded):
-            show(APART[name].write(output_dir / name, results, scale_name, scale.seeds[0]))
-            archive.write(output_dir / name / RECORDS, results)
+        results = []
+        for config, seed in runs_apart:
+            if finished := runs.finished(config, [seed], output_dir / "runs"):
+                results.append(run_result.read_any(finished[0]))
+            elif f"{config.name}-{seed}" in recorded:
+                results.append(recorded[f"{config.name}-{seed}"])
+        if results:
+            command = f"`treestack reproduce {name} --scale {scale_name}`"
+            lines, paragraphs = APART[name].write(output_dir / name, results, EXTENTS[scale_name], command, scale.seeds[0])
+            show(_write(output_dir / name, lines, paragraphs, results))
     return code
 
 
@@ -80,16 +88,14 @@ def _plan(
 
     seeds: in place of those of the scale, the protocols and their rows. check: whether the data have to exist.
     """
-    all_protocols = protocols()
-    for name in names:
-        if name not in (*all_protocols, *APART, ALL):
-            raise ConfigurationError(unknown("protocol", name, [*all_protocols, *APART, ALL]))
-    if scale_name not in SCALES:
-        raise ConfigurationError(unknown("scale", scale_name, SCALES))
+    all_names = (*protocols(), *APART)
+    for kind, name, known in (*(("protocol", name, [*all_names, ALL]) for name in names), ("scale", scale_name, [*SCALES])):
+        if name not in known:
+            raise ConfigurationError(unknown(kind, name, known))
     scale = SCALES[scale_name]
-    names_of_all = scale.only or [name for name in all_protocols if name not in scale.left_out]
-    chosen_names = [*names, *(names_of_all if ALL in names else ())]
-    protocol_of = {name: protocol for name, protocol in all_protocols.items() if name in chosen_names}
+    names_of_all = scale.only or [name for name in all_names if name not in scale.left_out]
+    chosen_names = {*names, *(names_of_all if ALL in names else ())}
+    protocol_of = {name: protocol for name, protocol in protocols().items() if name in chosen_names}
     if seeds:
         check_seeds(seeds)
         scale = replace(scale, seeds=tuple(seeds))
@@ -98,20 +104,16 @@ def _plan(
     if protocol_of and check:
         extras = dict.fromkeys(all_extras()[name].data for protocol in protocol_of.values() for name in protocol.extras)
         check_data(scale, extras, dict.fromkeys(protocol.data for protocol in protocol_of.values()))
+    planned_runs = [collection.plan(protocol, scale).values() for protocol in protocol_of.values()]
     planned: dict[tuple[str, int], runs.Planned] = {}
-    for seed in scale.seeds:
-        for protocol in protocol_of.values():
-            rows = [row for row in protocol.rows if seed in protocol.seeds_of(row, scale.seeds)]
-            configs = [collection.configure(row, protocol, scale) for row in rows]
-            planned |= {(config.name, seed): (config, seed) for config in configs}
+    planned |= {(config.name, seed): (config, seed) for rows in planned_runs for row in rows for config, seed in row}
     planned_apart = {}
-    for name, experiment in APART.items():
-        is_of_all = ALL in names and name not in scale.left_out and (not scale.only or name in scale.only)
-        if name in names or is_of_all:
-            if scale_name not in experiment.EXTENTS:
-                raise ConfigurationError(unknown(f"scale of {name}", scale_name, experiment.EXTENTS))
-            planned_apart[name] = experiment.plan(folder / name, scale_name, scale.seeds[0])
-    return protocol_of, scale, list(planned.values()), planned_apart
+    for name in APART:
+        if name in chosen_names:
+            if scale_name not in EXTENTS:
+                raise ConfigurationError(unknown(f"scale of {name}", scale_name, EXTENTS))
+            planned_apart[name] = APART[name].plan(folder / name, EXTENTS[scale_name], scale.seeds[0])
+    return protocol_of, scale, sorted(planned.values(), key=lambda run: scale.seeds.index(run[1])), planned_apart
 
 
 def describe() -> str:
@@ -122,31 +124,31 @@ def describe() -> str:
     return "\n".join([*lines, "", *(f"--scale {name:<10} {scale.summary}" for name, scale in SCALES.items())])
 
 
-def _write_results(folder: Path, protocol: Protocol, scale: Scale, command: str, given: Mapping[str, RunResult]) -> str:
+def _write(folder: Path, lines: Sequence[Line], paragraphs: Sequence[str], results: Sequence[RunResult]) -> str:
+    """Write `table.md`, `table.csv` and `records.parquet` of an experiment. Returns the text of the first."""
+    text = "\n\n".join(filter(None, paragraphs)) + "\n"
+    atomic.write_text(folder / "table.md", text)
+    atomic.write_text(folder / "table.csv", report.csv(lines))
+    archive.write(folder / RECORDS, results)
+    return text
+
+
+def _write_protocol(folder: Path, protocol: Protocol, scale: Scale, command: str, given: Mapping[str, RunResult]) -> str:
     """Write table, pairs, records and figures of a protocol, and delete those of an earlier time. Returns the table's text.
 
     given: runs of files of records, by name; the others are in the neighbouring folder `runs`.
     """
     results, without_network = collection.collect(protocol, scale, folder.parent, given)
-    paper = {baselines.MAJORITY: {title: (share, None) for title, share in protocol.paper_majority.items()}}
-    rows = (*protocol.rows, *(Row(label, "", paper.get(label, {})) for label in without_network))
-    protocol = replace(protocol, rows=rows)
-    lines = tables.compare(protocol, results | without_network)
-    answers_on = {compared: tables.collect_answers(compared, results) for compared in protocol.compared}
-    pairs = tables.compare_pairs(protocol, answers_on)
-    text = tables.markdown(protocol, results, lines, answers_on, pairs, scale, command)
+    lines, pairs, paragraphs = tables.make(protocol, results, without_network, scale, command)
     for name in (tables.PAIRS, *(f"{figure}.{suffix}" for figure in protocol.figures for suffix in ("svg", "png"))):
         (folder / name).unlink(missing_ok=True)
-    atomic.write_text(folder / "table.md", text)
-    atomic.write_text(folder / "table.csv", report.csv_table(lines))
+    text = _write(folder, lines, paragraphs, [run for group in (results | without_network).values() for run in group])
     if pairs:
-        atomic.write_text(folder / tables.PAIRS, report.csv_table(pairs))
-    archive.write(folder / RECORDS, [run for group in (results | without_network).values() for run in group])
+        atomic.write_text(folder / tables.PAIRS, report.csv(pairs))
     for figure, labels in protocol.figures.items():
         drawn = {label: group for label, group in results.items() if group and label in (labels or results)}
-        drawn_runs = [run for group in drawn.values() for run in group]
-        if not all({*protocol.extras} <= {*run.sets} for run in drawn_runs):
+        if not all({*protocol.extras} <= {*run.sets} for group in drawn.values() for run in group):
             logger.warning("%s: no figure %s, because the files of records have not all that it shows", folder.name, figure)
         elif drawn:
-            plots.draw_groups(figure, drawn, folder / figure)
+            plots.draw(figure, drawn, folder / figure)
     return text

@@ -14,7 +14,8 @@ A sweep is a grid of runs, one folder per configuration and seed, named by the h
 import itertools
 import logging
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import torch
 
 from dgl_treestack import atomic, plain_data
 from dgl_treestack.cluster import Command
-from dgl_treestack.errors import ConfigurationError, DivergenceError, unknown
+from dgl_treestack.errors import ConfigurationError, DivergenceError
 from dgl_treestack.processes import Interrupted, Jobs, start_many
 from dgl_treestack.resources import find_config
 from dgl_treestack.results import report
@@ -34,7 +35,6 @@ from dgl_treestack.training.start import check_seeds, check_unchanged, start
 logger = logging.getLogger(__name__)
 
 Planned = tuple[Named, int]  # a run: configuration, of any kind, and seed
-KEYS = ("base", "seeds", "set", "grid")  # of a sweep
 
 
 def finished(config: Named, seeds: Sequence[int], folder: Path) -> list[Path]:
@@ -69,7 +69,7 @@ def train_missing(runs: Sequence[Planned], folder: Path, files: Path, *, jobs: J
             arguments = ("train", str(file), "--seed", str(seed), "--output-dir", str(folder), "--resume")
             commands.append(Command(arguments, folder, (file,)))
         return start_many(commands, jobs)
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # states are too small for a second thread to help, and runs share the machine
     code = 0
     for config, seed in unfinished:
         try:
@@ -85,46 +85,36 @@ def train_missing(runs: Sequence[Planned], folder: Path, files: Path, *, jobs: J
 
 @dataclass(frozen=True)
 class Sweep:
-    """A grid of runs.
+    """A grid of runs, as in its file. base: name of a configuration. set: values replaced in it, grid: lists of such values."""
 
-    configs: pairs of the grid's values, key -> value, and the configuration. seeds: of every configuration.
-    """
+    base: str
+    seeds: tuple[int, ...] = (0,)
+    set: dict[str, Any] = field(default_factory=dict)
+    grid: dict[str, list[Any]] = field(default_factory=dict)
 
-    configs: Sequence[tuple[Mapping[str, Any], RunConfig]]
-    seeds: tuple[int, ...]
+    def __post_init__(self) -> None:
+        for key, values in {"seeds": self.seeds, **self.grid}.items():
+            if not values:
+                raise ConfigurationError(f"{key!r} is empty; it lists one value or more.")
+        check_seeds(self.seeds)
+        if len({config.name for _, config in self.configs}) < len(self.configs):
+            raise ConfigurationError("Two points of the grid are the same configuration. List every value once.")
+
+    @cached_property
+    def configs(self) -> Sequence[tuple[Mapping[str, Any], RunConfig]]:
+        """Pairs of the grid's values, key -> value, and the configuration."""
+        base = plain_data.replaced(configuration.load(find_config(self.base)), self.set.items())
+        configs = []
+        for combination in itertools.product(*self.grid.values()):
+            varied = dict(zip(self.grid, combination, strict=True))
+            config = plain_data.replaced(base, varied.items())
+            configs.append((varied, replace(config, name=f"{config.name}-{config.hash}")))
+        return configs
 
 
 def load_sweep(path: Path) -> Sweep:
     """Return the sweep in a TOML file. Raises ConfigurationError that names the file."""
-    return plain_data.read_toml(path, _sweep)
-
-
-def _sweep(data: dict[str, Any]) -> Sweep:
-    """Return the sweep in plain data. Raises ConfigurationError."""
-    for key in data:
-        if key not in KEYS:
-            raise ConfigurationError(unknown("key of a sweep", key, KEYS))
-    seeds, grid, common = data.get("seeds", [0]), data.get("grid", {}), data.get("set", {})
-    if not isinstance(seeds, list) or not seeds or not all(type(seed) is int for seed in seeds):
-        raise ConfigurationError(f"'seeds' is {seeds!r}; it lists whole numbers from 0 on.")
-    check_seeds(seeds)
-    for key, table in (("set", common), ("grid", grid)):
-        if not isinstance(table, dict):
-            raise ConfigurationError(f"{key!r} is {table!r}; it is a table, [{key}], of keys of a configuration.")
-    if not isinstance(data.get("base"), str):
-        raise ConfigurationError("The key 'base' names a configuration, such as \"configs/paper/tree_smu.toml\".")
-    for key, values in grid.items():
-        if not isinstance(values, list) or not values:
-            raise ConfigurationError(f"{key!r} in the grid is {values!r}; it lists values.")
-    base = plain_data.replaced(configuration.load(find_config(data["base"])), common.items())
-    configs = []
-    for combination in itertools.product(*grid.values()):
-        varied = dict(zip(grid, combination, strict=True))
-        config = plain_data.replaced(base, varied.items())
-        configs.append((varied, replace(config, name=f"{config.name}-{config.hash}")))
-    if len({config.name for _, config in configs}) < len(configs):
-        raise ConfigurationError("Two points of the grid are the same configuration. List every value once.")
-    return Sweep(configs, tuple(seeds))
+    return plain_data.read_toml(path, partial(plain_data.build, Sweep))
 
 
 def tabulate(sweep: Sweep, output_dir: Path) -> list[dict[str, Any]]:

@@ -1,16 +1,17 @@
 """A table: the paper's numbers and ours, and how models differ, as lines for CSV; with settings and origin as Markdown."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
 import polars as pl
 
 from dgl_treestack.data.records import accuracy
-from dgl_treestack.experiments._protocol import TRAIN, Compared, Protocol, Results, read_data
-from dgl_treestack.experiments.scales import Scale
+from dgl_treestack.experiments.baselines import MAJORITY
+from dgl_treestack.experiments.protocol import TRAIN, Compared, Protocol, Results, Row, Scale, read_data
 from dgl_treestack.results import archive, report
-from dgl_treestack.results.differences import Answers, AnswersOf, Line, answers, tested
+from dgl_treestack.results.differences import AnswersOf, Line, answers, tested
 from dgl_treestack.runs.configuration import RunConfig
 
 PAIRS = "pairs.csv"  # the file of `compare_pairs`
@@ -50,24 +51,12 @@ def compare(protocol: Protocol, results: Results) -> list[Line]:
     return lines
 
 
-def collect_answers(compared: Compared, results: Results) -> AnswersOf:
-    """Return the answers of all runs to some equations, label -> seed -> answers; nothing if a run has no such equations."""
-    answers_of: dict[str, dict[int, Answers]] = {}
-    for label, runs in results.items():
-        for run in runs:
-            of_run = answers(run.of(compared.set, compared.depths))
-            if not len(of_run.id):
-                return {}
-            answers_of.setdefault(label, {})[run.seed] = of_run
-    return answers_of
-
-
 def compare_pairs(protocol: Protocol, answers_on: Mapping[Compared, AnswersOf]) -> list[Line]:
     """Compare the models of `protocol.pairs` on its sets of equations; pairs without runs are left out.
 
     A line has `set`, `depths`, `records` and their `unit`, `seeds`, the labels `first` and `second`, the points between the
-    paper's means (`paper`, None if it does not print both), and what `differences.tested` has of them. answers_on: as from
-    `collect_answers`.
+    paper's means (`paper`, None if it does not print both), and what `differences.tested` has of them. answers_on: the
+    answers to each of the sets.
     """
     paper_of_row = {row.label: row.paper for row in protocol.rows}
     lines = []
@@ -80,7 +69,7 @@ def compare_pairs(protocol: Protocol, answers_on: Mapping[Compared, AnswersOf]) 
             of_set: Line = {
                 "set": name,
                 "depths": depths,
-                "records": len(next(iter(answers_of[first].values())).id),
+                "records": len(next(iter(answers_of[first].values()))),
                 "unit": compared.unit,
                 "seeds": len(answers_of[first].keys() & answers_of[second].keys()),
                 "first": first,
@@ -94,20 +83,28 @@ def compare_pairs(protocol: Protocol, answers_on: Mapping[Compared, AnswersOf]) 
     return lines
 
 
-def markdown(
-    protocol: Protocol,
-    results: Results,
-    lines: Sequence[Line],
-    answers_on: Mapping[Compared, AnswersOf],
-    pairs: Sequence[Line],
-    scale: Scale,
-    command: str,
-) -> str:
-    """Return a table as Markdown: a row per model, paper / ours by column, how the models differ, settings and origin.
+def make(
+    protocol: Protocol, results: Results, without_network: Results, scale: Scale, command: str
+) -> tuple[list[Line], list[Line], list[str]]:
+    """Return the lines of `compare` and of `compare_pairs`, and the paragraphs of the table.
 
-    A column that the paper does not have shows ours alone. lines: as from `compare`. answers_on: as from
-    `collect_answers`. pairs: as from `compare_pairs`. command: the command that makes the table.
+    The table has a row per model, paper / ours by column (ours alone where the paper has none), how the models differ, settings
+    and origin. results: of the rows of the protocol. without_network: of further rows. command: that makes the table.
     """
+    paper = {MAJORITY: {title: (share, None) for title, share in protocol.paper_majority.items()}}
+    further = [Row(label, "", paper.get(label, {})) for label in without_network]
+    protocol = replace(protocol, rows=[*protocol.rows, *further])
+    lines = compare(protocol, results | without_network)
+    answers_on: dict[Compared, AnswersOf] = {}
+    for compared in protocol.compared:
+        by_seed = {
+            label: {run.seed: answers(run.of(compared.set, compared.depths)) for run in runs}
+            for label, runs in results.items()
+            if runs
+        }
+        is_known = all(len(of_run) for of_label in by_seed.values() for of_run in of_label.values())
+        answers_on[compared] = by_seed if is_known else {}  # not all runs may have these equations
+    pairs = compare_pairs(protocol, answers_on)
     captions, (low, high) = read_data("tables.toml"), protocol.depths
     rows, untrained = _numbers(protocol, lines)
     source = ". ".join(text for text in (protocol.source, protocol.note) if text)
@@ -129,12 +126,11 @@ def markdown(
     if pairs:
         parts += [captions["pairs"], report.lines_table(pairs)]
     parts += _settings(protocol, results, scale)
-    last = [f"`{command}`.", _origins(results)]
+    last = [f"{command}.", _origins(results)]
     seconds = [run.about.get("cpu_seconds", 0.0) for runs in results.values() for run in runs if run.rows]
     if seconds and all(seconds):  # known of all runs
         last.append(captions["cost"].format(hours=sum(seconds) / 3600))
-    parts.append(" ".join(last))
-    return "\n\n".join(filter(None, parts)) + "\n"
+    return lines, pairs, [*parts, " ".join(last)]
 
 
 def _numbers(protocol: Protocol, lines: Sequence[Line]) -> tuple[list[list[str]], list[str]]:
@@ -151,9 +147,9 @@ def _numbers(protocol: Protocol, lines: Sequence[Line]) -> tuple[list[list[str]]
                 continue
         cells = []
         for line in lines_of_row:
-            kinds = ("paper", "ours") if line["measured"] in printed else ("ours",)
-            numbers = [("-" if line[kind] is None else _NUMBER[kind](line[kind], line[f"{kind} sd"])) for kind in kinds]
-            cells.append(" / ".join(numbers))
+            ours = "-" if line["ours"] is None else report.spread(line["ours"], line["ours sd"])
+            paper = "-" if line["paper"] is None else _printed(line["paper"], line["paper sd"])
+            cells.append(f"{paper} / {ours}" if line["measured"] in printed else ours)
         rows.append([row.label, *cells, lines_of_row[0]["seeds"]])
     return rows, untrained
 
@@ -165,9 +161,6 @@ def _printed(mean: float, deviation: float | None) -> str:
         decimals = 0 if isinstance(number, int) else max(2, len(str(number).partition(".")[2]))
         texts.append(f"{number:.{decimals}f}")
     return " ± ".join(texts)
-
-
-_NUMBER = {"paper": _printed, "ours": report.spread}
 
 
 def _settings(protocol: Protocol, results: Results, scale: Scale) -> list[str]:

@@ -12,6 +12,7 @@ _FACTORIAL = "There is no factorial; write the product."
 _CALCULUS = "Sums, products, limits, derivatives and integrals are not read; write the closed form."
 
 # A pattern in a refused text -> what to write in its place, or a sentence; a name in braces is a group of the pattern.
+# The first one that is found counts, so special ones come before general ones.
 _PATTERNS = (
     (r"\\frac\s*\{(?P<a>[^{}]*)\}\s*\{(?P<b>[^{}]*)\}", "({a})/({b})"),
     (r"\\sqrt\s*\{(?P<operand>[^{}]*)\}", "sqrt({operand})"),

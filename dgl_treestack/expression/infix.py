@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from dgl_treestack.errors import ExpressionError, unknown
 from dgl_treestack.expression.hints import FUNCTIONS, hint
-from dgl_treestack.expression.operators import GREEK, LEAF_CLASSES, MATH, Node, check_leaf
+from dgl_treestack.expression.operators import GREEK, LEAF_CLASSES, MATH, Node, check_leaf, operands
 
 if TYPE_CHECKING:
     from dgl_treestack.expression.tree import Expression
@@ -37,6 +37,7 @@ RESERVED = {*CONSTANTS, *_CALLABLE, "I"}
 _MINUS_ONE: Node = ("NegativeOne", "-1", 0)
 _HALF: Node = ("Half", "1/2", 0)
 _REFUSED = re.compile(rf"[^\s!-~{GREEK}]|#|\\")
+# A single `=` only: Python or the whitelist refuses `<=`, `!=` and `:=`, and its message names them as they stand.
 _REPLACED = re.compile(r"\s|\^|(?<![=<>!:])=(?!=)")
 _REPLACEMENTS = {"^": "**", "=": "=="}  # white space becomes a space
 _BINARY = {ast.Add: "Add", ast.Mult: "Mul", ast.Pow: "Pow"}
@@ -68,35 +69,36 @@ def read(text: str) -> list[Node]:
 
 def _parse(text: str) -> tuple[ast.expr, str]:
     """The syntax tree of a text, and its Python source (`=` as `==`, `^` as `**`). Raises ExpressionError."""
-    if len(text) > MAX_CHARACTERS:
-        raise ExpressionError(
-            f"The text has {len(text)} characters, at most {MAX_CHARACTERS} are read. Give a large tree in prefix form."
-        )
-    if refused := _REFUSED.search(text):
-        if refused[0] == "#":  # Python would drop the rest as a comment
-            raise ExpressionError("'#' is not part of an expression. Take it and the remark out.", text, refused.start() + 1)
-        remedy = hint(text) or " Use letters of the Latin and Greek alphabets, digits, and + - * / **."
-        raise ExpressionError(f"Unexpected character {refused[0]!r}.{remedy}", text, refused.start() + 1)
+    column = None
     source = _REPLACED.sub(lambda found: _REPLACEMENTS.get(found[0], " "), text).strip()
-    if not source:
-        raise ExpressionError("The text is empty. Write an equation such as sin(x)**2 + cos(x)**2 = 1.")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "1if" and the like; the whitelist refuses them anyway
-            return ast.parse(source, mode="eval").body, source
-    except SyntaxError as error:
-        offset = (error.offset or 0) - 1  # in characters; Python reports an unexpected end with offset 0
-        column = _column(text, offset if offset < 0 else len(source[:offset].encode()))
-        raise ExpressionError(f"Not an expression: {error.msg}.{hint(text)}", text, column) from None
-    except (RecursionError, MemoryError):
-        raise ExpressionError("The text nests too deeply for the infix form. Give it in prefix form.") from None
+    if len(text) > MAX_CHARACTERS:
+        fault = f"The text has {len(text)} characters, at most {MAX_CHARACTERS} are read. Give a large tree in prefix form."
+    elif refused := _REFUSED.search(text):
+        column = refused.start() + 1
+        remedy = hint(text) or " Use letters of the Latin and Greek alphabets, digits, and + - * / **."
+        fault = f"Unexpected character {refused[0]!r}.{remedy}"
+        if refused[0] == "#":  # Python would drop the rest as a comment
+            fault = "'#' is not part of an expression. Take it and the remark out."
+    elif not source:
+        fault = "The text is empty. Write an equation such as sin(x)**2 + cos(x)**2 = 1."
+    else:
+        try:
+            # `ast` builds syntax trees only: 9**9**9**9 is read, and not computed.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # "1if" and the like; the whitelist refuses them anyway
+                return ast.parse(source, mode="eval").body, source
+        except SyntaxError as error:
+            offset = (error.offset or 0) - 1  # in characters; Python reports an unexpected end with offset 0
+            column = _column(text, offset if offset < 0 else len(source[:offset].encode()))
+            fault = f"Not an expression: {error.msg}.{hint(text)}"
+        except (RecursionError, MemoryError):
+            fault = "The text nests too deeply for the infix form. Give it in prefix form."
+    raise ExpressionError(fault, text, column)
 
 
 def _column(text: str, offset: int) -> int:
-    """Return the column, counted from 1, of the character of a text that is at an offset, in bytes, of its Python source.
-
-    For -1, or an offset beyond the source, it is the column after the last character.
-    """
+    """The column, from 1 on, of the character at an offset in bytes of a text's Python source; for -1 that after its end."""
+    # Counted for errors only, so that a regular expression alone prepares a text without one.
     doubled = {found.start() for found in _REPLACED.finditer(text) if found[0] in _REPLACEMENTS}
     start = len(text) - len(text.lstrip())
     columns = [i + 1 for i in range(start, len(text)) for _ in range(len(text[i].encode()) + (i in doubled))]
@@ -118,47 +120,52 @@ def _expand(node: ast.expr, source: bytes) -> Sequence[Node | ast.expr]:
         case ast.UnaryOp(ast.USub(), operand):
             return [_MINUS_ONE] if _source_of(operand, source) == "1" else [("Mul", None, 2), _MINUS_ONE, operand]
         case ast.BinOp(op=sign) | ast.UnaryOp(op=sign):
-            raise ExpressionError(f"The operator {type(sign).__name__} is unknown. Use + - * / **.")
+            fault = f"The operator {type(sign).__name__} is unknown. Use + - * / **."
         case ast.Constant(value):
             text = _source_of(node, source)
-            if type(value) not in (int, float):
-                raise ExpressionError(f"{text[:40]!r} is not a number of an expression. Write 3 or 1.29.")
-            kind = "Integer" if type(value) is int else "Number"
-            check_leaf(kind, text)
-            return [(kind, text, 0)]
+            if type(value) in (int, float):
+                kind = "Integer" if type(value) is int else "Number"
+                check_leaf(kind, text)
+                return [(kind, text, 0)]
+            fault = f"{text[:40]!r} is not a number of an expression. Write 3 or 1.29."
         case ast.Name(name) if name in CONSTANTS:
             return [(CONSTANTS[name], LEAF_CLASSES[CONSTANTS[name]], 0)]
         case ast.Name("I"):
             return [("Pow", None, 2), _MINUS_ONE, _HALF]
         case ast.Name(name):
-            if name in _CALLABLE:
-                raise ExpressionError(f"The function {name!r} needs its argument in parentheses.")
-            return [("Symbol", name, 0)]
+            if name not in _CALLABLE:
+                return [("Symbol", name, 0)]
+            fault = f"The function {name!r} needs its argument in parentheses."
         case ast.Call(ast.Name(name), arguments, []) if not any(isinstance(a, ast.Starred) for a in arguments):
             return _expand_call(_ALIASES.get(name, name), arguments, source)
         case ast.Call():
-            raise ExpressionError("Only calls such as sin(x) are allowed.")
-    raise ExpressionError(f"{type(node).__name__} is not part of an expression. Use + - * / ** and functions.")
+            fault = "Only calls such as sin(x) are allowed."
+        case _:
+            fault = f"{type(node).__name__} is not part of an expression. Use + - * / ** and functions."
+    raise ExpressionError(fault)
 
 
 def _expand_call(name: str, arguments: list[ast.expr], source: bytes) -> Sequence[Node | ast.expr]:
     """As `_expand`, for the call of a function or of a leaf class."""
-    if name in LEAF_CLASSES:
-        if len(arguments) != 1:
-            raise ExpressionError(f"{name} takes the text of one leaf, as in Rational(2/5).")
+    is_single = len(arguments) == 1
+    if name in LEAF_CLASSES and is_single:
         text = _source_of(arguments[0], source)
         check_leaf(name, text)
         return [(name, text, 0)]
-    if name == "sqrt" and len(arguments) == 1:
+    if name == "sqrt" and is_single:
         return [("Pow", None, 2), *arguments, _HALF]
-    if name in ("ln", "log") and len(arguments) == 1:
+    if name in ("ln", "log") and is_single:
         return [("log", None, 2), *arguments, ("Exp1", "E", 0)]
-    if name not in MATH.index or name == MATH.root:
+    if name in LEAF_CLASSES:
+        fault = f"{name} takes the text of one leaf, as in Rational(2/5)."
+    elif name not in MATH or name == MATH.root:
         product = f"Unknown function {name!r}." if len(name) == 1 else ""
-        raise ExpressionError(product or FUNCTIONS.get(name) or unknown("function", name, _CALLABLE))
-    if len(arguments) != MATH[name].arity:
-        raise ExpressionError(f"{name!r} takes {MATH[name].arity} operand(s), found {len(arguments)}.")
-    return [(name, None, len(arguments)), *arguments]
+        fault = product or FUNCTIONS.get(name) or unknown("function", name, _CALLABLE)
+    elif len(arguments) == MATH[name].arity:
+        return [(name, None, len(arguments)), *arguments]
+    else:
+        fault = f"{name!r} takes {operands([MATH[name].arity])}, found {len(arguments)}."
+    raise ExpressionError(fault)
 
 
 def _source_of(node: ast.expr, source: bytes) -> str:
@@ -167,10 +174,7 @@ def _source_of(node: ast.expr, source: bytes) -> str:
 
 
 def write(tree: "Expression") -> str:
-    """Infix text that `read` turns back into the same tree.
-
-    Precedence: 0 equality, 1 sum, 2 product, 3 sign, 4 power, 5 leaves, calls and parentheses.
-    """
+    """Infix text that `read` turns back into the same tree."""
     output: list[str] = []
     pending: list = [(0, 0)]  # a text, or (node, precedence below which it is put in parentheses)
     while pending:
@@ -185,7 +189,10 @@ def write(tree: "Expression") -> str:
 
 
 def _layout(tree: "Expression", node: int) -> tuple[int, list]:
-    """The precedence of a node and its parts: texts, or (child, precedence below which it is put in parentheses)."""
+    """The precedence of a node and its parts: texts, or (child, precedence below which it is put in parentheses).
+
+    0 equality, 1 sum, 2 product, 3 sign, 4 power, 5 leaves, calls and parentheses.
+    """
     names, name, children = tree.names, tree.names[node], tree.children(node)
     if name == "NegativeOne":
         return 3, ["-1"]

@@ -21,7 +21,10 @@ Leaves are words: any text. A file in `expression/languages` has the name of its
 signature by an entry point of the group `dgl_treestack.languages`, a program by `register_language`.
 """
 
+import contextlib
 import math
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -39,17 +42,19 @@ _KEYS = ("name", "notation", "root", "classes", "operators")
 
 def _by_name(_: str, language: Any) -> dict[str, Signature]:
     """Return a language by its name. Raises ConfigurationError unless its notation, root and operators can be."""
+    fault = ""
     if not isinstance(language, Signature):
-        raise ConfigurationError(f"The language is no dgl_treestack.Signature: {language!r}.")
-    if language.notation not in (*NOTATIONS, "infix", "prefix"):
-        raise ConfigurationError(unknown("notation", str(language.notation), (*NOTATIONS, "prefix")))
-    if language.root is not None and (language.root not in language or language[language.root].arity != 2):
-        raise ConfigurationError(f"The root {language.root!r} must be one of the operators, with 2 children.")
-    for operator in language.operators:
-        if operator.arity is not None and (type(operator.arity) is not int or operator.arity < 1):
-            raise ConfigurationError(
-                f"{operator.name!r} has {operator.arity!r} children; give a number from 1 on, or None for any."
-            )
+        fault = f"The language is no dgl_treestack.Signature: {language!r}."
+    elif language.notation not in (*NOTATIONS, "infix", "prefix"):
+        fault = unknown("notation", str(language.notation), (*NOTATIONS, "prefix"))
+    elif language.root is not None and (language.root not in language or language[language.root].arity != 2):
+        fault = f"The root {language.root!r} must be one of the operators, with 2 children."
+    else:
+        for name, arity in ((operator.name, operator.arity) for operator in language.operators):
+            if arity is not None and (type(arity) is not int or arity < 1):
+                fault = f"{name!r} has {arity!r} children; give a number from 1 on, or None for any."
+    if fault:
+        raise ConfigurationError(fault)
     return {language.name: language}
 
 
@@ -85,24 +90,75 @@ languages = registry.table
 
 def from_dict(data: dict[str, Any]) -> Signature:
     """Return the language that plain data describe. Raises ConfigurationError that names the key."""
-    for key in data:
-        if key not in _KEYS:
-            raise ConfigurationError(unknown("key", key, _KEYS))
-    operators = data.get("operators")
-    if not isinstance(operators, dict) or not operators:
-        raise ConfigurationError('The table [operators] is missing. Write a line per operator: MAX = 2, or MAX = "any".')
-    table = tuple(operator for name, arity in operators.items() for operator in _operators(name, arity))
+    classes = data.get("classes", [])
+    for fault in chain(_faults(data), _faults_of_classes(classes)):
+        raise ConfigurationError(fault)
+    operators: list[Operator] = []
+    for name, arity in data["operators"].items():
+        if isinstance(arity, list):
+            operators += [Operator(f"{name}/{count}", count) for count in arity]
+        else:
+            operators.append(Operator(name, None if arity == "any" else arity))
+    labels_of_class = classes.items() if isinstance(classes, dict) else ()
+    return Signature(
+        str(data["name"]),
+        tuple(operators),
+        data.get("root"),
+        words=True,
+        notation=data.get("notation", "brackets"),
+        classes=tuple(name for name in classes if name != UNKNOWN) if classes != "numbers" else (),
+        class_of_label=tuple((label, name) for name, labels in labels_of_class for label in labels if label != name),
+        numeric=classes == "numbers",
+    )
+
+
+def _faults(data: dict[str, Any]) -> Iterator[str]:
+    """Yield what is wrong in plain data besides `classes`; only the first fault counts."""
+    yield from (unknown("key", key, _KEYS) for key in data if key not in _KEYS)
+    operators: Any = data.get("operators")
     root, notation = data.get("root"), data.get("notation", "brackets")
-    if not isinstance(notation, str) or notation not in NOTATIONS:
-        raise ConfigurationError(unknown("notation", str(notation), NOTATIONS))
+    if not isinstance(operators, dict) or not operators:
+        yield 'The table [operators] is missing. Write a line per operator: MAX = 2, or MAX = "any".'
+    all_counts: list[object] = []
+    for name, arity in operators.items():
+        counts = [None] if arity == "any" else arity if isinstance(arity, list) else [arity]
+        all_counts += counts if name != root else []
+        if not name or name in WORDS or set(name) & set(' \t\n()[]"/:.'):
+            yield f"An operator cannot be called {name!r}: no spaces, brackets, quotation marks, '/', ':', '.'."
+        if not counts or (arity != "any" and any(type(count) is not int or not 1 <= count <= 1000 for count in counts)):
+            remedy = 'write its number of children, from 1 on, a list of such numbers, or "any".'
+            yield f"'operators.{name}' is {arity!r}; {remedy}"
+        elif len(set(counts)) < len(counts):
+            yield f"'operators.{name}' is {arity!r}, which has a number twice."
+    if notation not in NOTATIONS:
+        yield unknown("notation", str(notation), NOTATIONS)
+    elif notation in WITHOUT_OPERATORS and len(set(all_counts)) < len(all_counts):
+        yield f"In the notation {notation!r} a number of children can have one operator only."
     if root is not None and (not isinstance(root, str) or operators.get(root) != 2):
-        raise ConfigurationError(f"'root' is {root!r}; it must be one of the operators, with 2 children.")
-    if root is not None and len(operators) == 1:
-        raise ConfigurationError(f"There is no operator besides the root {root!r}. Add one.")
-    arities = [operator.arity for operator in table if operator.name != root]
-    if notation in WITHOUT_OPERATORS and len(set(arities)) < len(arities):
-        raise ConfigurationError(f"In the notation {notation!r} a number of children can have one operator only.")
-    return Signature(str(data["name"]), table, root, words=True, notation=notation, **_classes(data.get("classes", [])))
+        yield f"'root' is {root!r}; it must be one of the operators, with 2 children."
+    elif root is not None and len(operators) == 1:
+        yield f"There is no operator besides the root {root!r}. Add one."
+
+
+def _faults_of_classes(entry: Any) -> Iterator[str]:
+    """As `_faults`, of the key `classes`."""
+    labels_of_class = entry if isinstance(entry, dict) else {}
+    classes = [name for name in labels_of_class if name != UNKNOWN] if labels_of_class else [] if entry == "numbers" else entry
+    if not isinstance(classes, list) or not all(isinstance(name, str) and name.isprintable() and name for name in classes):
+        yield f'\'classes\' is {entry!r}; write a list of texts, such as ["0", "1"], or "numbers".'
+    if UNKNOWN in classes:
+        yield f"No class may be called {UNKNOWN!r}, which stands for an unknown label."
+    if len(set(classes)) < len(classes) or len(classes) == 1 or (labels_of_class and not classes):
+        yield f"'classes' is {classes!r}; at least two different names are needed."
+    names = list(classes)  # of classes, and labels with another class
+    for name, labels in labels_of_class.items():
+        if not isinstance(labels, list) or not all(isinstance(label, str) and label for label in labels):
+            yield f'\'classes.{name}\' is {labels!r}; write a list of labels, such as ["0", "1"].'
+        if UNKNOWN in labels and name != UNKNOWN:
+            yield f"'classes.{name}' has the label {UNKNOWN!r}, which stands for an unknown label."
+        names += [label for label in labels if label != name]
+    if len(set(names)) < len(names):
+        yield f"'classes' is {entry!r}, where a label has two classes, or is the name of another class."
 
 
 def label_of(value: object, language: Signature) -> Label:
@@ -110,26 +166,25 @@ def label_of(value: object, language: Signature) -> Label:
 
     Raises DataError.
     """
-    text = str(value)
+    text, is_switch = str(value), isinstance(value, bool)
     if text == UNKNOWN:
         return None
     if language.numeric:
-        try:
-            number = math.nan if isinstance(value, bool) else float(text)
-        except ValueError:
-            number = math.nan
-        if not math.isfinite(number):
-            raise DataError(f"The label {text!r} is no finite number, as the language {language.name!r} has them.")
-        return number
-    if language.classes:
+        with contextlib.suppress(ValueError):
+            if not is_switch and math.isfinite(number := float(text)):
+                return number
+        fault = f"The label {text!r} is no finite number, as the language {language.name!r} has them."
+    elif language.classes:
         label = dict(language.class_of_label).get(text, text)
-        if label not in (*language.classes, UNKNOWN) or isinstance(value, bool):
-            names = {*language.classes, *(other for other, _ in language.class_of_label)}
-            raise DataError(unknown(f"label of the language {language.name!r}:", text, names))
-        return None if label == UNKNOWN else label
-    if text not in ("0", "1"):
-        raise DataError(f"'label' is {value}; write 1 for correct, 0 for incorrect, null for unknown.")
-    return int(text)
+        if label in (*language.classes, UNKNOWN) and not is_switch:
+            return None if label == UNKNOWN else label
+        names = {*language.classes, *(other for other, _ in language.class_of_label)}
+        fault = unknown(f"label of the language {language.name!r}:", text, names)
+    elif text in ("0", "1"):
+        return int(text)
+    else:
+        fault = f"'label' is {value}; write 1 for correct, 0 for incorrect, null for unknown."
+    raise DataError(fault)
 
 
 def to_toml(language: Signature) -> str:
@@ -149,46 +204,3 @@ def to_toml(language: Signature) -> str:
         else:
             operators.setdefault(operator.word, []).append(operator.arity)
     return tomli_w.dumps({**data, "operators": operators})
-
-
-def _operators(name: str, arity: object) -> list[Operator]:
-    """The operators of a line of the table: one, or one for each number of children. Raises ConfigurationError."""
-    if not name or name in WORDS or set(name) & set(' \t\n()[]"/:.'):
-        raise ConfigurationError(f"An operator cannot be called {name!r}: no spaces, brackets, quotation marks, '/', ':', '.'.")
-    if arity == "any":
-        return [Operator(name, None)]
-    arities: list[Any] = arity if isinstance(arity, list) else [arity]
-    if not arities or any(type(count) is not int or not 1 <= count <= 1000 for count in arities):
-        raise ConfigurationError(
-            f"'operators.{name}' is {arity!r}; write its number of children, from 1 on, a list of such numbers, or \"any\"."
-        )
-    if not isinstance(arity, list):
-        return [Operator(name, arities[0])]
-    if len(set(arities)) < len(arities):
-        raise ConfigurationError(f"'operators.{name}' is {arity!r}, which has a number twice.")
-    return [Operator(f"{name}/{count}", count) for count in arities]
-
-
-def _classes(entry: object) -> dict[str, Any]:
-    """The fields of a signature that describe labels, from the key `classes`. Raises ConfigurationError."""
-    if entry == "numbers":
-        return {"numeric": True}
-    labels_of_class = entry if isinstance(entry, dict) else {}
-    classes = [name for name in labels_of_class if name != UNKNOWN] if labels_of_class else entry
-    if not isinstance(classes, list) or not all(isinstance(name, str) and name.isprintable() and name for name in classes):
-        raise ConfigurationError(f'\'classes\' is {entry!r}; write a list of texts, such as ["0", "1"], or "numbers".')
-    if UNKNOWN in classes:
-        raise ConfigurationError(f"No class may be called {UNKNOWN!r}, which stands for an unknown label.")
-    if len(set(classes)) < len(classes) or len(classes) == 1 or (labels_of_class and not classes):
-        raise ConfigurationError(f"'classes' is {classes!r}; at least two different names are needed.")
-    pairs: list[tuple[str, str]] = []
-    for name, labels in labels_of_class.items():
-        if not isinstance(labels, list) or not all(isinstance(label, str) and label for label in labels):
-            raise ConfigurationError(f'\'classes.{name}\' is {labels!r}; write a list of labels, such as ["0", "1"].')
-        if UNKNOWN in labels and name != UNKNOWN:
-            raise ConfigurationError(f"'classes.{name}' has the label {UNKNOWN!r}, which stands for an unknown label.")
-        pairs += [(label, name) for label in labels if label != name]
-    labels = [label for label, _ in pairs]
-    if len({*labels, *classes}) < len(labels) + len(classes):
-        raise ConfigurationError(f"'classes' is {entry!r}, where a label has two classes, or is the name of another class.")
-    return {"classes": tuple(classes), "class_of_label": tuple(pairs)}

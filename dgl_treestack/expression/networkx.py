@@ -13,7 +13,7 @@ from dgl_treestack.expression.tree import Expression
 def write(expression: Expression) -> "nx.DiGraph[int]":
     """The tree as a directed graph on its node indices."""
     graph: nx.DiGraph[int] = nx.DiGraph()
-    for node, (name, text) in enumerate(zip(expression.names, expression.texts, strict=True)):
+    for node, (name, text, _) in enumerate(expression.nodes):
         graph.add_node(node, name=name, text=text)
     for node in range(expression.size):
         for slot, child in enumerate(expression.children(node)):
@@ -29,43 +29,25 @@ def read(graph: "nx.DiGraph[Any]", signature: Signature = MATH) -> Expression:
     if not graph.is_directed() or graph.is_multigraph():
         raise ExpressionError(f"A tree is read from a networkx.DiGraph, not from a {type(graph).__name__}.")
     roots = [node for node, degree in graph.out_degree() if degree == 0]
-    if len(roots) != 1 or graph.number_of_edges() != graph.number_of_nodes() - 1:
-        raise ExpressionError(
-            f"Not a tree: {len(roots)} roots, {graph.number_of_nodes()} nodes, {graph.number_of_edges()} edges. "
-            "Every node but one has exactly one edge to its parent."
-        )
     nodes: list[Node] = []
-    pending = list(roots)
+    pending = roots if len(roots) == 1 and graph.number_of_edges() == graph.number_of_nodes() - 1 else []
     while pending:
         node = pending.pop()
-        children = _children(graph, node)
-        pending.extend(reversed(children))
         attributes = graph.nodes[node]
         for key, types in (("name", str), ("text", (str, type(None)))):
             if key not in attributes or not isinstance(attributes[key], types):
+                found = f"the {key} {attributes[key]!r}" if key in attributes else f"no {key}"
                 raise ExpressionError(
-                    f"The node {node!r} has {f'the {key} {attributes[key]!r}' if key in attributes else f'no {key}'}. "
-                    "Set a name, and a text: a string at a leaf, None at an operator."
+                    f"The node {node!r} has {found}. Set a name, and a text: a string at a leaf, None at an operator."
                 )
-        nodes.append((attributes["name"], attributes["text"], len(children)))
-    if len(nodes) != graph.number_of_nodes():
-        raise ExpressionError(
-            f"Not a tree: {len(nodes)} of {graph.number_of_nodes()} nodes are connected to the root {roots[0]!r}. "
-            "Take the cycle out."
-        )
+        slots = {child: graph.edges[child, node].get("slot") for child in graph.predecessors(node)}
+        # NumPy's integers are Integral, too; 0.0 equals 0, and is none.
+        if not all(isinstance(slot, Integral) for slot in slots.values()) or {*slots.values()} != {*range(len(slots))}:
+            raise ExpressionError(f"The slots of the children of {node!r} are {slots}. Number them from 0 on, each once.")
+        pending += sorted(slots, key=slots.__getitem__, reverse=True)
+        nodes.append((attributes["name"], attributes["text"], len(slots)))
+    if not nodes or len(nodes) != graph.number_of_nodes():
+        counts = f"{len(roots)} roots, {graph.number_of_nodes()} nodes, {graph.number_of_edges()} edges"
+        rule = "Every node but one has exactly one edge to its parent. Take cycles out."
+        raise ExpressionError(f"Not a tree: {counts}, {len(nodes)} nodes connected to one root. {rule}")
     return Expression.from_nodes(nodes, signature)
-
-
-def _children(graph: "nx.DiGraph[Any]", node: Any) -> list:
-    """The children of a node in the order of their slots, which must be 0, 1, ..."""
-    child_of_slot: dict[int, Any] = {}
-    children = list(graph.predecessors(node))
-    for child in children:
-        slot = graph.edges[child, node].get("slot")
-        if not isinstance(slot, Integral) or int(slot) not in range(len(children)) or int(slot) in child_of_slot:
-            raise ExpressionError(
-                f"The edge {child!r} -> {node!r} has the slot {slot!r}; "
-                f"the slots of {len(children)} children are 0 to {len(children) - 1}, each once."
-            )
-        child_of_slot[int(slot)] = child
-    return [child_of_slot[slot] for slot in range(len(children))]

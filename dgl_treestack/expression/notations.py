@@ -19,12 +19,12 @@ quotation marks, but at its beginning, and no round brackets.
 
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from dgl_treestack.errors import ExpressionError
-from dgl_treestack.expression.operators import UNKNOWN, WITHOUT_OPERATORS, Node, Signature
+from dgl_treestack.expression.operators import UNKNOWN, WITHOUT_OPERATORS, Node, Signature, operands
 
 if TYPE_CHECKING:
     from dgl_treestack.expression.tree import Expression
@@ -45,14 +45,6 @@ _COUNT = re.compile("[1-9][0-9]{0,8}")
 _PREFIX_TOKEN = re.compile(r'[^ "]*(?:"(?:[^"\\]|\\.)*"?[^ ]*)?')  # up to a space outside of a quoted text
 
 
-def read(text: str, signature: Signature) -> tuple[list[Node], list[str]]:
-    """The nodes of a text, in pre-order, in the notation of a signature; in `labelled`, the label of each, else none.
-
-    Raises ExpressionError that points at the column.
-    """
-    return (read_prefix(text, signature), []) if signature.notation == "prefix" else _read_brackets(text, signature)
-
-
 def write(tree: "Expression", labels: Sequence[str] = (), notation: str | None = None) -> str:
     """The text of a tree in brackets. labels: per node, for `labelled`; else unknown. notation: by default that of the tree."""
     notation = notation or tree.signature.notation
@@ -60,14 +52,14 @@ def write(tree: "Expression", labels: Sequence[str] = (), notation: str | None =
     space = " " if notation in ("lists", "plain") else ""
     parts: list[str] = []
     missing: list[int] = []  # children that the open brackets still lack
-    for node, (name, text, arity) in enumerate(zip(tree.names, tree.texts, tree.arities, strict=True)):
-        label = _quoted(labels[node], notation) if labels else UNKNOWN
+    for node, (name, text, arity) in enumerate(tree.nodes):
+        label = quoted(labels[node], notation) if labels else UNKNOWN
         if text is None:
             head = label if is_labelled else "" if notation == "plain" else name.partition("/")[0]
             parts.append(f"{opening}{head}")
             missing.append(arity)
             continue
-        word = _quoted(text, notation)
+        word = quoted(text, notation)
         parts.append(f"({label} {word})" if is_labelled else word)
         while missing:
             missing[-1] -= 1
@@ -78,30 +70,15 @@ def write(tree: "Expression", labels: Sequence[str] = (), notation: str | None =
     return " ".join(parts)
 
 
-def write_prefix(tree: "Expression") -> str:
-    """The prefix form of a tree."""
-    signature, tokens = tree.signature, []
-    for name, text, arity in zip(tree.names, tree.texts, tree.arities, strict=True):
-        if text is None:
-            tokens.append(name if signature[name].arity is not None else f"{name}/{arity}")
-        else:
-            tokens.append(name if signature.leaf_classes[name] == text else f"{name}:{_quoted(text, 'prefix')}")
-    return " ".join(tokens)
-
-
 def read_prefix(text: str, signature: Signature) -> list[Node]:
     """The nodes of a prefix text. Raises ExpressionError that points at the column of the wrong token."""
     nodes: list[Node] = []
-    start = 0
-    while start <= len(text):
-        match = _PREFIX_TOKEN.match(text, start)
-        assert match is not None  # it may be empty
+    for match in _PREFIX_TOKEN.finditer(text):
         try:
-            if match.group():
-                nodes.append(_node_of_prefix(match.group(), signature))
+            if match[0]:  # it is empty before a space and at the end
+                nodes.append(_node_of_prefix(match[0], signature))
         except ExpressionError as error:
-            raise ExpressionError(str(error), text, start + 1) from None
-        start = match.end() + 1
+            raise ExpressionError(str(error), text, match.start() + 1) from None
     return nodes
 
 
@@ -110,11 +87,7 @@ def _node_of_prefix(token: str, signature: Signature) -> Node:
     kind, colon, text = token.partition(":")
     name, slash, count = token.partition("/")
     if kind in signature.leaf_classes:
-        if text.startswith('"'):
-            try:
-                text = str(json.loads(text))
-            except ValueError:
-                raise ExpressionError(f'{text[:30]} is no quoted text. Write it as in JSON: "it\'s".') from None
+        text = _unquoted(text) if text.startswith('"') else text
         return kind, text if colon else signature.leaf_classes[kind], 0
     if slash and not _COUNT.fullmatch(count):
         raise ExpressionError(f"{count[:30]!r} is not a number of operands. Write {name}/3.")
@@ -126,38 +99,42 @@ def _node_of_prefix(token: str, signature: Signature) -> Node:
     return operator.name, None, arity
 
 
+def _unquoted(quoted: str, *place: Any) -> str:
+    """The text of a JSON string. place: the text that it stands in and its column. Raises ExpressionError."""
+    try:
+        return str(json.loads(quoted))
+    except ValueError:
+        raise ExpressionError(f'{quoted[:30]} is no quoted text. Write it as in JSON: "it\'s".', *place) from None
+
+
 def _tokens(text: str, notation: str) -> Iterator[tuple[str, str, bool, int]]:
     """Yield bracket or '', word or '', whether it was quoted, and column. Raises ExpressionError unless there is one tree."""
     opening, closing = _BRACKETS[notation]
     has_operators = notation in WITH_OPERATORS
     pattern = _TOKEN if has_operators else _TOKEN_WITHOUT_OPERATORS
     position, end = 0, len(text.rstrip(None if has_operators else _ASCII_SPACES))
-    depth, is_begun = 0, False
+    depth, is_begun, fault = 0, False, ""
     while position < end:
         match = pattern.match(text, position)
         if match is None:
             raise ExpressionError("This quotation mark has no partner.", text, text.index('"', position) + 1)
-        bracket, quoted, word = match.groups()
+        bracket, in_quotes, word = match.groups()
         column, position = match.start(match.lastindex or 0) + 1, match.end()
         if bracket and bracket not in (opening, closing):
             if notation == "lists":
                 continue
-            raise ExpressionError(f"{bracket!r} is no bracket of this notation. Write {opening} and {closing}.", text, column)
-        if not depth and is_begun and not (has_operators and bracket == closing):
-            raise ExpressionError("The tree is complete before this. Write one tree.", text, column)
-        if not depth and bracket == closing:
-            raise ExpressionError(f"{closing!r} closes nothing. Remove it.", text, column)
-        if quoted:
-            try:
-                word = str(json.loads(quoted))
-            except ValueError:
-                raise ExpressionError(f"{quoted[:30]} is no quoted text. Write it as in JSON.", text, column) from None
+            fault = f"{bracket!r} is no bracket of this notation. Write {opening} and {closing}."
+        elif not depth and is_begun and not (has_operators and bracket == closing):
+            fault = "The tree is complete before this. Write one tree."
+        elif not depth and bracket == closing:
+            fault = f"{closing!r} closes nothing. Remove it."
+        if fault:
+            raise ExpressionError(fault, text, column)
         depth, is_begun = depth + (bracket == opening) - (bracket == closing), True
-        yield bracket or "", word or "", bool(quoted), column
-    if depth:
-        raise ExpressionError(f"The text ends with {depth} bracket(s) open. A line holds a whole tree.", text, end + 1)
-    if not is_begun:
-        raise ExpressionError("There is no tree.", text, end + 1)
+        yield bracket or "", _unquoted(in_quotes, text, column) if in_quotes else word or "", bool(in_quotes), column
+    if depth or not is_begun:
+        fault = f"The text ends with {depth} bracket(s) open. A line holds a whole tree." if depth else "There is no tree."
+        raise ExpressionError(fault, text, end + 1)
 
 
 # A tree that has been read: its label, None for a bare word, its root, and its children.
@@ -176,8 +153,14 @@ class _Operator:
 _Item = _Tree | _Operator  # what stands in a bracket
 
 
-def _read_brackets(text: str, signature: Signature) -> tuple[list[Node], list[str]]:
-    """The nodes of a text in brackets and, without operators, the label of each, `UNKNOWN` where there is none."""
+def read(text: str, signature: Signature) -> tuple[list[Node], list[str]]:
+    """The nodes of a text, in pre-order, in the notation of a signature.
+
+    And, in notations without operators, the label of each, `UNKNOWN` where there is none; in others no labels. Raises
+    ExpressionError that points at the column.
+    """
+    if signature.notation == "prefix":
+        return read_prefix(text, signature), []
     opening, _ = _BRACKETS[signature.notation]
     is_labelled, has_operators = signature.notation == "labelled", signature.notation in WITH_OPERATORS
     close = _close if has_operators else _close_without_operators
@@ -209,69 +192,59 @@ def _read_brackets(text: str, signature: Signature) -> tuple[list[Node], list[st
 
 
 def _close(items: list[_Item], signature: Signature, text: str, column: int) -> _Item:
-    """The tree, or the operator with its second child, of what stands in a pair of brackets.
-
-    text, column: of the opening bracket, for errors. Raises ExpressionError.
-    """
+    """The tree, or the operator with its second child, of what stands in brackets. column: of the opening one, for errors."""
+    shown = "nothing"
+    match items:
+        case [_Operator(word, at, None), *rest]:
+            trees = [item for item in rest if not isinstance(item, _Operator)]
+            operator, count = signature.operator(word, len(trees)), len(trees)
+            if len(trees) == len(rest):
+                if trees and operator is not None and operator.arity in (None, count):
+                    return None, (operator.name, None, count), trees
+                if count == 1 and 2 in signature.by_word[word]:
+                    return _Operator(word, at, trees[0])
+            else:  # one has its second child only, and is not the last of two
+                wrong = next(item for item in rest if isinstance(item, _Operator))
+                word, count, column = wrong.word, 1, wrong.column
+            raise ExpressionError(f"{word!r} takes {operands(signature.by_word[word])}, found {count}.", text, column)
+        case [tuple() as left, _Operator(word, _, tuple() as right)]:
+            return None, (signature.by_word[word][2].name, None, 2), (left, right)
+        case [(_, (_, str() as word, _), _), *_]:
+            shown = repr(word)
+        case [_, *_]:
+            shown = "a tree"
     rule = f"The first word in brackets is an operator of {signature.name!r} ({', '.join(signature.by_word)})"
-    if not items:
-        raise ExpressionError(f"{rule}, here nothing.", text, column)
-    first, *rest = items
-    trees = [item for item in rest if not isinstance(item, _Operator)]
-    if isinstance(first, _Operator) and first.right is None:
-        arities = signature.by_word[first.word]
-        if len(trees) == len(rest):
-            operator = signature.operator(first.word, len(trees))
-            if trees and operator is not None and operator.arity in (None, len(trees)):
-                return None, (operator.name, None, len(trees)), trees
-            if len(trees) == 1 and 2 in arities:
-                return _Operator(first.word, first.column, trees[0])
-            raise ExpressionError(f"{first.word!r} takes {_expected(arities)}, found {len(trees)}.", text, column)
-        for item in rest:
-            if isinstance(item, _Operator):  # with one child: it is not the first of its brackets
-                takes = _expected(signature.by_word[item.word])
-                raise ExpressionError(f"{item.word!r} takes {takes}, found 1.", text, item.column)
-    if not isinstance(first, _Operator) and len(rest) == 1 and isinstance(rest[0], _Operator) and rest[0].right is not None:
-        return None, (signature.by_word[rest[0].word][2].name, None, 2), (first, rest[0].right)
-    shown = "a tree" if isinstance(first, _Operator) or first[2] else f"{first[1][1]!r}"
     raise ExpressionError(f"{rule}, here {shown}.", text, column)
-
-
-def _expected(arities: Collection[int | None]) -> str:
-    """How many operands an operator takes, for errors."""
-    numbers = sorted(arity for arity in arities if arity is not None)
-    if len(numbers) < len(arities):
-        return "at least one operand"
-    return f"{' or '.join(map(str, numbers))} operand{'s' * (numbers != [1])}"
 
 
 def _close_without_operators(items: list[_Item], signature: Signature, text: str, column: int) -> _Item:
     """As `_close`, where the operator follows from the number of children, and the first word may be a label."""
-    children, label = cast(list[_Tree], items), None
+    children, label, fault = cast(list[_Tree], items), None, ""
     if signature.notation == "labelled":
         if children[0][0] is None:
             label = children.pop(0)[1][1]
-        if None in [of_child for of_child, _, _ in children]:
-            if len(children) > 1:
-                remedy = 'A leaf is (label word); write a leaf of several words as (label "two words").'
-                raise ExpressionError(f"This bracket holds a word and {len(children) - 1} more. {remedy}", text, column)
+        is_leaf = None in [of_child for of_child, _, _ in children]
+        if len(children) == 1 and is_leaf:
             return label, children[0][1], ()
-        if label is None:
-            if len(children) > 1:
-                raise ExpressionError(_NO_LABEL, text, column)
+        if len(children) == 1 and label is None:
             return children[0]
+        if is_leaf:
+            remedy = 'A leaf is (label word); write a leaf of several words as (label "two words").'
+            fault = f"This bracket holds a word and {len(children) - 1} more. {remedy}"
+        elif label is None:
+            fault = _NO_LABEL
     count, arities = len(children), signature.by_arity
     name = arities.get(count) or arities.get(None)
-    if not name or not count:
-        counts = ", ".join("any" if arity is None else str(arity) for arity in arities)
-        remedy = f"operators of {signature.name!r} have {counts} children. Correct it, or add an operator."
-        raise ExpressionError(f"This bracket has {count} child{'ren' * (count != 1)}; {remedy}", text, column)
-    return label, (name, None, count), children
+    if not fault and name and count:
+        return label, (name, None, count), children
+    counts = ", ".join("any" if arity is None else str(arity) for arity in arities)
+    remedy = f"operators of {signature.name!r} have {counts} children. Correct it, or add an operator."
+    raise ExpressionError(fault or f"This bracket has {count} child{'ren' * (count != 1)}; {remedy}", text, column)
 
 
-def _quoted(text: str, notation: str) -> str:
+def quoted(text: str, notation: str) -> str:
     """A word as it stands, or as a JSON string if it would not be read back."""
     if _PLAIN[notation].fullmatch(text):
         return text
-    quoted = json.dumps(text, ensure_ascii=False)
-    return quoted.translate(_BRACKETS_IN_JSON) if notation in WITHOUT_OPERATORS else quoted
+    written = json.dumps(text, ensure_ascii=False)
+    return written.translate(_BRACKETS_IN_JSON) if notation in WITHOUT_OPERATORS else written

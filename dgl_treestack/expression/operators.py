@@ -10,13 +10,13 @@ ASCII without leading zeros, so that it has the same meaning here, in Python and
     Integer   3, -2                Rational        2/5, -1/2, 0
     Float     0.7, -2.5, 3.        Number          the same as Float: 1.29, 2, 1e-5
 
-It has at most `MAX_CHARACTERS` characters: `judge` tells values apart that differ by 1e-347. `certify`, which treats values
-within 1e-33 as equal, is for equations that are generated, whose numbers are short.
+It has at most `MAX_CHARACTERS` characters: `judge` tells values apart that differ by 1e-347. `judge_at_fixed_points`,
+which treats values within 1e-33 as equal, is for equations that are generated, whose numbers are short.
 """
 
 import keyword
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
@@ -183,6 +183,7 @@ LEAF_CLASSES: dict[str, str | None] = {
 }
 WORDS: dict[str, str | None] = {"Word": None}  # the leaf classes of a signature of words
 
+# Strict, as Python's int() also reads 1_0, and digits of other scripts.
 _INTEGER = r"(?:0|[1-9][0-9]*)"
 _DECIMAL = rf"[+-]?(?:{_INTEGER}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{{1,3}})?"
 _RATIONAL = rf"-?{_INTEGER}(?:/[1-9][0-9]*)?"
@@ -194,8 +195,6 @@ _NUMBERS: dict[str, tuple[re.Pattern[str], str]] = {
     "Float": (re.compile(_DECIMAL), "0.7, -2.5 or 1e-5"),
     "Number": (re.compile(_DECIMAL), "1.29, -0.3 or 1e-5"),
 }
-
-
 _NAME = re.compile(rf"[A-Za-z_{GREEK}][A-Za-z0-9_{GREEK}]*")
 _SHOWN = 30  # characters of a text in a message
 
@@ -203,25 +202,24 @@ _SHOWN = 30  # characters of a text in a message
 @lru_cache(maxsize=4096)  # few distinct leaves are read many times
 def check_leaf(kind: str, text: str | None) -> None:
     """Raise ExpressionError unless `text` can be the text of a leaf of class `kind`."""
-    if kind in WORDS:
-        if not text:
-            raise ExpressionError("A leaf needs a text, found none.")
+    fault = ""
+    if not text:
+        fault = f"A leaf of class {kind!r} needs a text, found {text!r}."
+    elif kind in WORDS:
         if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-            raise ExpressionError(f"The text {text!a} has half of a character, which no file can hold. Write the whole one.")
-        return
-    if not text or any(character.isspace() for character in text):
-        raise ExpressionError(f"A leaf of class {kind!r} needs a text without spaces, found {_shortened(text)}.")
-    fixed = LEAF_CLASSES[kind]
-    if fixed is not None:
-        if text != fixed:
-            raise ExpressionError(f"A leaf of class {kind!r} has the text {fixed!r}, found {_shortened(text)}. Leave it out.")
+            fault = f"The text {text!a} has half of a character, which no file can hold. Write the whole one."
+    elif any(character.isspace() for character in text):
+        fault = f"A leaf of class {kind!r} needs a text without spaces, found {_shortened(text)}."
     elif kind == "Symbol":
         if not _NAME.fullmatch(text) or keyword.iskeyword(text):
-            raise ExpressionError(
-                f"{_shortened(text)} cannot name a variable. Use letters, digits and '_', not a Python keyword."
-            )
+            fault = f"{_shortened(text)} cannot name a variable. Use letters, digits and '_', not a Python keyword."
+    elif fixed := LEAF_CLASSES[kind]:
+        if text != fixed:
+            fault = f"A leaf of class {kind!r} has the text {fixed!r}, found {_shortened(text)}. Leave it out."
     else:
         number_value(text, kind)
+    if fault:
+        raise ExpressionError(fault)
 
 
 @lru_cache(maxsize=4096)
@@ -232,15 +230,16 @@ def number_value(text: str, kind: str = "") -> Fraction:
     """
     pattern, examples = _NUMBERS[kind]
     if len(text) > MAX_CHARACTERS:
-        raise ExpressionError(
+        fault = (
             f"The number {_shortened(text)} is too long: {len(text)} characters, at most {MAX_CHARACTERS} are read. Round it."
         )
-    if not pattern.fullmatch(text):
-        raise ExpressionError(f"{text!r} is not a number{kind and f' of class {kind!r}'}. Write {examples}.")
-    value = Fraction(text)
-    if abs(value) >= 10**300:
-        raise ExpressionError(f"The number {text!r} is too large; its magnitude must be below 1e300.")
-    return value
+    elif not pattern.fullmatch(text):
+        fault = f"{text!r} is not a number{kind and f' of class {kind!r}'}. Write {examples}."
+    elif abs(value := Fraction(text)) >= 10**300:  # a float ends at 1.8e308
+        fault = f"The number {text!r} is too large; its magnitude must be below 1e300."
+    else:
+        return value
+    raise ExpressionError(fault)
 
 
 def leaf_value(kind: str, text: str) -> Fraction | None:
@@ -250,6 +249,14 @@ def leaf_value(kind: str, text: str) -> Fraction | None:
     return None
 
 
-def _shortened(text: str | None) -> str:
+def operands(arities: Collection[int | None]) -> str:
+    """How many operands an operator takes in words: one of these numbers, or from None any."""
+    numbers = sorted(arity for arity in arities if arity is not None)
+    if len(numbers) < len(arities):
+        return "at least one operand"
+    return f"{' or '.join(map(str, numbers))} operand{'s' * (numbers != [1])}"
+
+
+def _shortened(text: str) -> str:
     """The text in quotes, cut to what a message shows."""
-    return repr(text) if text is None or len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
+    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."

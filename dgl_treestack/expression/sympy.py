@@ -16,14 +16,7 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 100
 
-_CLASSES = {
-    **{operator.name: getattr(sympy, operator.name) for operator in MATH.operators if not operator.symbol},
-    "Add": sympy.Add,
-    "Mul": sympy.Mul,
-    "Pow": sympy.Pow,
-    "Equality": sympy.Eq,
-}
-_NAMES = {cls.__name__: name for name, cls in _CLASSES.items()}
+_CLASSES: dict[str, Any] = {name: getattr(sympy, name) for name in MATH.names}  # SymPy calls them as the papers do
 _CONSTANTS: dict[str, Any] = {"Pi": sympy.pi, "Exp1": sympy.E, "Infinity": sympy.oo, "NaN": sympy.nan}
 _BLANK = sympy.Symbol("_")
 
@@ -33,7 +26,7 @@ def write(tree: "Expression") -> sympy.Basic:
     if tree.depth > MAX_DEPTH:
         raise ExpressionError(f"SymPy cannot hold a tree of depth {tree.depth}; the limit is {MAX_DEPTH}.")
     built: list[Any] = []  # objects that have no parent yet, from right to left
-    for name, text, arity in reversed(list(zip(tree.names, tree.texts, tree.arities, strict=True))):
+    for name, text, arity in reversed(list(tree.nodes)):
         if text is None:
             built.append(_CLASSES[name](*(built.pop() for _ in range(arity)), evaluate=False))
         elif name in ("Symbol", "Blank"):
@@ -58,13 +51,12 @@ def read(value: sympy.Basic) -> list[Node]:
         if isinstance(item, tuple):
             nodes.append(item)
             continue
-        leaf = _leaf(item)
-        if leaf is not None:
+        if leaf := _leaf(item):
             nodes.append((*leaf, 0))
             continue
-        name = _NAMES.get(type(item).__name__)
-        if name is None:
-            raise ExpressionError(unknown("SymPy function", type(item).__name__, _NAMES))
+        name = type(item).__name__
+        if name not in _CLASSES:
+            raise ExpressionError(unknown("SymPy function", name, _CLASSES))
         if name in ("Add", "Mul"):
             expanded = [part for argument in item.args[:-1] for part in ((name, None, 2), argument)] + [item.args[-1]]
         elif name == "log" and len(item.args) == 1:

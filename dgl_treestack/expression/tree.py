@@ -5,7 +5,7 @@ Nothing is recursive, so a tree may have any depth.
 Depth: a leaf has 0, an operator 1 + the maximum over its children, the equality node included. `x = y` has depth 1.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from dgl_treestack.errors import ExpressionError, unknown
 from dgl_treestack.expression import infix, notations
-from dgl_treestack.expression.operators import MATH, Node, Signature, check_leaf
+from dgl_treestack.expression.operators import MATH, Node, Signature, check_leaf, operands
 
 if TYPE_CHECKING:
     import sympy
@@ -40,33 +40,33 @@ class Expression:
     signature: Signature = field(default=MATH, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not len(self.names) == len(self.texts) == len(self.arities):
-            raise ExpressionError(
-                f"names, texts and arities differ in length: {len(self.names)}, {len(self.texts)}, {len(self.arities)}."
-            )
-        leaf_classes = self.signature.leaf_classes
-        for name, text, arity in zip(self.names, self.texts, self.arities, strict=True):
+        for fault in self._faults():
+            raise ExpressionError(fault)
+
+    def _faults(self) -> Iterator[str]:
+        """Yield what is wrong; after the first fault the others may follow from it."""
+        signature, leaf_classes = self.signature, self.signature.leaf_classes
+        lengths = [len(self.names), len(self.texts), len(self.arities)]
+        if len(set(lengths)) > 1:
+            yield f"names, texts and arities differ in length: {lengths}."
+        missing = 1  # operands
+        for i, (name, text, arity) in enumerate(zip(self.names, self.texts, self.arities, strict=True)):
             if name in leaf_classes:
                 if arity:
-                    raise ExpressionError(f"The leaf class {name!r} takes no operands, found {arity}.")
+                    yield f"The leaf class {name!r} takes no operands, found {arity}."
                 check_leaf(name, text)
-                continue
-            if name not in self.signature.index:
-                raise ExpressionError(unknown("operator or leaf class", name, [*self.signature.names, *leaf_classes]))
-            declared = self.signature[name].arity
-            if arity < 1 or declared not in (None, arity):
-                takes = f"{'at least one' if declared is None else declared} operand{'' if declared == 1 else 's'}"
-                remedy = "" if self.signature.words else " Nest longer sums and products: Add(Add(x, 1), y)."
-                raise ExpressionError(f"{name!r} takes {takes}, found {arity}.{remedy}")
-            if text is not None:
-                raise ExpressionError(f"The operator {name!r} carries no text, found {text!r}.")
-        missing = 1  # operands
-        for i, arity in enumerate(self.arities):
-            if missing == 0:
-                raise ExpressionError(f"The tree is complete before node {i} of {self.size}; drop what follows it.")
+            elif name not in signature.index:
+                yield unknown("operator or leaf class", name, [*signature.names, *leaf_classes])
+            elif arity < 1 or signature[name].arity not in (None, arity):
+                remedy = "" if signature.words else " Nest longer sums and products: Add(Add(x, 1), y)."
+                yield f"{name!r} takes {operands([signature[name].arity])}, found {arity}.{remedy}"
+            elif text is not None:
+                yield f"The operator {name!r} carries no text, found {text!r}."
+            if not missing:
+                yield f"The tree is complete before node {i} of {self.size}; drop what follows it."
             missing += arity - 1
         if missing:
-            raise ExpressionError(f"The tree ends with {missing} operand(s) missing.")
+            yield f"The tree ends with {missing} operand(s) missing."
 
     # Constructors
 
@@ -78,16 +78,16 @@ class Expression:
     @classmethod
     def node(cls, name: str, *children: "Expression") -> Self:
         """An operator over children: `Expression.node("Add", x, y)`."""
-        signature = children[0].signature if children else MATH
+        # The arrays of the children are joined one by one: by `nodes` it takes a tenth longer.
         return cls(
             (name, *(inner for child in children for inner in child.names)),
             (None, *(text for child in children for text in child.texts)),
             (len(children), *(arity for child in children for arity in child.arities)),
-            signature,
+            children[0].signature if children else MATH,
         )
 
     @classmethod
-    def from_nodes(cls, nodes: Iterable[Node], signature: Signature = MATH) -> Self:
+    def from_nodes(cls, nodes: Collection[Node], signature: Signature = MATH) -> Self:
         """A tree from (name, text, arity) per node in pre-order."""
         names, texts, arities = zip(*nodes, strict=True) if nodes else ((), (), ())
         return cls(tuple(names), tuple(texts), tuple(arities), signature)
@@ -129,7 +129,15 @@ class Expression:
 
     def prefix(self) -> str:
         """Space-separated tokens in pre-order: `Add One:1 Symbol:x`."""
-        return notations.write_prefix(self)
+        signature, tokens = self.signature, []
+        for name, text, arity in self.nodes:
+            if text is None:
+                tokens.append(f"{name}/{arity}" if signature[name].arity is None else name)
+            elif text == signature.leaf_classes[name]:
+                tokens.append(name)
+            else:
+                tokens.append(f"{name}:{notations.quoted(text, 'prefix')}")
+        return " ".join(tokens)
 
     def to_sympy(self) -> "sympy.Basic":
         """The SymPy object of the same structure, unevaluated. Raises ExpressionError beyond depth 100."""
@@ -138,6 +146,11 @@ class Expression:
         return write(self)
 
     # Parts
+
+    @property
+    def nodes(self) -> Iterator[Node]:
+        """(name, text, arity) per node, in pre-order."""
+        return zip(self.names, self.texts, self.arities, strict=True)
 
     @property
     def size(self) -> int:
@@ -184,7 +197,7 @@ class Expression:
 
     def leaves(self) -> Iterator[tuple[int, str, str]]:
         """(node, leaf class, text) of every leaf, left to right."""
-        for i, (name, text) in enumerate(zip(self.names, self.texts, strict=True)):
+        for i, (name, text, _) in enumerate(self.nodes):
             if text is not None:
                 yield i, name, text
 
@@ -206,21 +219,14 @@ class Expression:
 
     def replace(self, i: int, subtree: "Expression") -> Self:
         """A copy with another subtree at node i."""
-        end = self.ends[i]
-        return type(self)(
-            self.names[:i] + subtree.names + self.names[end:],
-            self.texts[:i] + subtree.texts + self.texts[end:],
-            self.arities[:i] + subtree.arities + self.arities[end:],
-            self.signature,
-        )
+        nodes = list(self.nodes)
+        nodes[i : self.ends[i]] = subtree.nodes
+        return self.from_nodes(nodes, self.signature)
 
     def with_variables(self, names: Mapping[str, str]) -> Self:
         """A copy with variables renamed; those that are not in `names` keep theirs."""
-        texts = tuple(
-            names.get(text, text) if name == "Symbol" and text is not None else text
-            for name, text in zip(self.names, self.texts, strict=True)
-        )
-        return type(self)(self.names, texts, self.arities, self.signature)
+        texts = (names.get(leaf, leaf) if name == "Symbol" and leaf else leaf for name, leaf, _ in self.nodes)
+        return type(self)(self.names, tuple(texts), self.arities, self.signature)
 
 
 class Equation(Expression):
@@ -231,12 +237,12 @@ class Equation(Expression):
     (4, '1 + tan(x)**2', 'sec(x)**2')
     """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.names[0] != self.signature.root:
-            is_math = self.signature.root == "Equality"
-            remedy = "Put '=' between its two sides." if is_math else "Take Expression for other trees."
-            raise ExpressionError(f"The root of an equation is {self.signature.root!r}, not {self.names[0]!r}. {remedy}")
+    def _faults(self) -> Iterator[str]:
+        yield from super()._faults()
+        root = self.signature.root
+        if self.names[0] != root:
+            remedy = "Put '=' between its two sides." if root == "Equality" else "Take Expression for other trees."
+            yield f"The root of an equation is {root!r}, not {self.names[0]!r}. {remedy}"
 
     @classmethod
     def of(cls, left: Expression, right: Expression) -> Self:

@@ -31,13 +31,12 @@ import numpy as np
 from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.generate.derivation import depth_of
 from dgl_treestack.generate.folds import canonical_key, in_partition
 from dgl_treestack.generate.grow import BINARY, CONSTANTS, UNARY, Grower, Habits
-from dgl_treestack.generate.nodes import Node, Pool, find, path_to, to_equation, to_expression
-from dgl_treestack.generate.presets import Cell, Row, deal, pick
+from dgl_treestack.generate.nodes import Node, Pool, find, path_to, to_expression, verdict_on
+from dgl_treestack.generate.presets import Cell, Deal, Row, pick
 from dgl_treestack.generate.rewrite import instantiate, rule_index
-from dgl_treestack.truth import POINTS, Verdict, compare, judge_at_fixed_points
+from dgl_treestack.truth import POINTS, Verdict, judge_at_fixed_points
 from dgl_treestack.truth.certificates import REFUTED_SHARE, relative_gap
 
 VARIABLES = ("x", "y", "z")  # of every blanked equation, in order of occurrence
@@ -63,14 +62,10 @@ def true_equations(rng: np.random.Generator, depth: int, attempts: int, variable
     grower, seen = Grower(rng, Habits(variables=weights)), set[str]()
     for _ in range(attempts):
         start = grower.start()
-        grown = grower.grow(start, depth) if depth_of(start.sides) <= depth else None
-        if grown is None:
+        grown = grower.grow(start, depth) if start.root.depth <= depth else None
+        if grown is None or not 1 <= len(names := grown.root.variables) <= len(VARIABLES):
             continue
-        equation = to_equation(*grown.sides)
-        names = dict.fromkeys(text for _, kind, text in equation.leaves() if kind == "Symbol")
-        if not 1 <= len(names) <= len(VARIABLES):
-            continue
-        equation = equation.with_variables(dict(zip(names, VARIABLES, strict=False)))  # in order of occurrence
+        equation = to_expression(grown.root, Equation).with_variables(dict(zip(names, VARIABLES, strict=False)))
         key = canonical_key(equation)
         if key in seen or not in_partition(key, PARTITION):
             continue
@@ -103,7 +98,7 @@ def is_question(equation: Equation, blank: int) -> bool:
 
 
 def questions(pool: Pool, classes: dict[Node, str], blanks: Iterable[Row], candidates: str) -> Iterator[Row]:
-    """Yield the rows of blanks for `deal`, with all classes that are right for them.
+    """Yield the rows of blanks for `Deal`, with all classes that are right for them.
 
     classes: candidate in the pool -> its class. blanks: of each, `equation` in prefix form, `blank`, `certificate`, `keys` and
     `cell`. candidates: the file of the candidates.
@@ -125,7 +120,7 @@ def questions(pool: Pool, classes: dict[Node, str], blanks: Iterable[Row], candi
 
 def kept(rows: Iterable[Row], plan: Mapping[Cell, int], title: str) -> tuple[list[Row], Row]:
     """Return the lines of the blanks to keep, no more than planned in any cell, and notes. title: format of a cell's name."""
-    dealt = deal(rows, {cell: repeat("test", count) for cell, count in plan.items()}, "b")
+    dealt = Deal(rows, {cell: repeat("test", count) for cell, count in plan.items()}, "b")
     lines, short = dealt.lines["test"], Counter(plan) - dealt.kept
     notes = {
         "kept": {title.format(*cell): dealt.kept[cell] for cell in plan},
@@ -291,8 +286,3 @@ class Fillings:
             elif verdict != "refuted":
                 fit["doubtful"].append(self.names[number])
         return fit
-
-
-def verdict_on(left: Node, right: Node) -> Verdict:
-    """Return the verdict on left = right."""
-    return compare(left.value, right.value, sorted({*left.variables, *right.variables}))

@@ -7,10 +7,18 @@ from functools import cache
 import numpy as np
 
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.generate.derivation import SAME, Derivation, Sides, Step, apply_to_both, depth_of, size_of
 from dgl_treestack.generate.nodes import Node, Pool, path_to
 from dgl_treestack.generate.presets import Option
-from dgl_treestack.generate.rewrite import RuleIndex, instantiate, load_axioms, rule_index
+from dgl_treestack.generate.rewrite import (
+    SAME,
+    Derivation,
+    RuleIndex,
+    Step,
+    apply_to_both,
+    instantiate,
+    load_axioms,
+    rule_index,
+)
 
 UNARY = tuple(operator.name for operator in MATH.operators if operator.arity == 1)
 BINARY = ("Add", "Mul", "Pow")
@@ -21,7 +29,8 @@ CONSTANTS = (
     *(("Integer", text) for text in ("0", "1", "2", "3", "4", "10")),
     *(("NegativeOne", "-1"), ("Half", "1/2"), ("Pi", "pi"), ("Rational", "2/5"), ("Float", "0.7")),
 )
-SIZE_PER_DEPTH, SIZE_OFFSET = 4, 6  # an equation of depth d has at most 4d + 6 nodes
+# An equation of depth d has at most 4d + 6 nodes: with 5d + 4, trees are a tenth larger and no faster to make.
+SIZE_PER_DEPTH, SIZE_OFFSET = 4, 6
 _FAR = 4  # if more levels than this are missing, steps are drawn by Habits.far_steps
 _AHEAD = 1  # levels by which the size may be ahead of the depth
 _POOL = 30_000  # nodes that are kept with their values
@@ -54,14 +63,14 @@ class Habits:
 
 
 @cache
-def _axioms_by_function() -> dict[tuple[str, bool], list[tuple[str, Node, Node]]]:
-    """Map (function, whether there are no variables) to the axioms with the function: name, left and right pattern."""
-    pool, axioms = Pool(), dict[tuple[str, bool], list[tuple[str, Node, Node]]]()
+def _axioms_by_function() -> dict[tuple[str, bool], list[tuple[str, Node]]]:
+    """Map (function, whether there are no variables) to the axioms with the function, by name and pattern."""
+    pool, axioms = Pool(), dict[tuple[str, bool], list[tuple[str, Node]]]()
     for axiom in load_axioms():
-        left, right = pool.tree(axiom.equation).children
         for name in FUNCTIONS:
             if name in axiom.equation.names:
-                axioms.setdefault((name, "Symbol" not in axiom.equation.names), []).append((axiom.name, left, right))
+                entry = axiom.name, pool.tree(axiom.equation)
+                axioms.setdefault((name, "Symbol" not in axiom.equation.names), []).append(entry)
     return axioms
 
 
@@ -111,17 +120,17 @@ class Grower:
             return self.pool.node(name, self.pool.node(decoy, self.expression(depth - 2)))
         return self.pool.node(name, self.expression(depth - 1))
 
-    def instance(self, depth: int) -> tuple[str, Node, Node]:
+    def instance(self, depth: int) -> tuple[str, Node]:
         """Draw a function, then an axiom in which it occurs, and fill its variables with expressions of at most the depth.
 
-        Returns the name of the axiom and its sides, in either order.
+        Returns the name of the axiom and the equation, with the sides in either order.
         """
         axioms, function = _axioms_by_function(), self.pick(FUNCTIONS)
         numeric = self.rng.random() < self.habits.numeric
-        name, left, right = self.pick(axioms.get((function, numeric)) or axioms[function, False])
-        bindings: dict[str, Node] = {}
-        left, right = (instantiate(self.pool, side, bindings, lambda: self.expression(depth)) for side in (left, right))
-        return (name, left, right) if self.rng.random() < 0.5 else (name, right, left)
+        name, pattern = self.pick(axioms.get((function, numeric)) or axioms[function, False])
+        equation = instantiate(self.pool, pattern, {}, lambda: self.expression(depth))
+        left, right = equation.children
+        return name, equation if self.rng.random() < 0.5 else self.pool.node("Equality", right, left)
 
     def start(self) -> Derivation:
         """Draw the root of a derivation, an instance of an axiom or t = t, and the variables of the equation."""
@@ -131,52 +140,43 @@ class Grower:
         self.variables = tuple(sorted(VARIABLES, key=lambda _: self.rng.random())[:count])
         filling_depth = self.pick((0, 0, 1, 2))
         if self.rng.random() < self.habits.axiom:
-            name, left, right = self.instance(filling_depth)
+            name, root = self.instance(filling_depth)
         else:
-            name, left = SAME, self.function(1 + filling_depth)
-            right = left
-        return Derivation((left, right), (("start", name, (left, right)),))
+            side = self.function(1 + filling_depth)
+            name, root = SAME, self.pool.node("Equality", side, side)
+        return Derivation(root, (("start", name, root),))
 
     def grow(self, start: Derivation, depth: int) -> Derivation | None:
         """Extend `start` to an equation of exactly this depth with different sides. Returns None after too many steps."""
         derivation = start
         for _ in range(max(60, 4 * depth)):
-            left, right = derivation.sides
-            if depth_of((left, right)) == depth and left is not right and self.rng.random() < self.habits.stop:
+            if _is_finished(derivation, depth) and self.rng.random() < self.habits.stop:
                 return derivation
-            derivation = self._fitting(self._step(derivation, depth), depth) or derivation
+            derivation = _fitting(self._step(derivation, depth), depth) or derivation
         return None
 
     def further(self, derivation: Derivation, depth: int, steps: int, tries: int = 20) -> Derivation | None:
         """Extend a derivation by at least `steps` rewrites to exactly this depth and different sides, or return None."""
         for _ in range(tries):
-            changed = self._fitting(self.rewritten(derivation, depth), depth)
+            changed = _fitting(self.rewritten(derivation, depth), depth)
             if changed is None:
                 continue
             derivation, steps = changed, steps - 1
-            left, right = derivation.sides
-            if steps <= 0 and depth_of((left, right)) == depth and left is not right:
+            if steps <= 0 and _is_finished(derivation, depth):
                 return derivation
         return None
-
-    def _fitting(self, derivation: Derivation | None, depth: int) -> Derivation | None:
-        """Return the derivation, or None if its equation is too deep, or too large for its depth."""
-        if derivation is None or depth_of(derivation.sides) > depth:
-            return None
-        size_depth = min(depth, depth_of(derivation.sides) + _AHEAD)
-        return derivation if size_of(derivation.sides) <= SIZE_PER_DEPTH * size_depth + SIZE_OFFSET else None
 
     def _step(self, derivation: Derivation, depth: int) -> Derivation | None:
         """Draw one step: a rewrite, the same operation on both sides, or the sum or product with an instance of an axiom.
 
         Returns None if the step would lead beyond the depth.
         """
-        kind, levels_left = self.rng.random(), depth - depth_of(derivation.sides)
+        kind, levels_left = self.rng.random(), depth - derivation.root.depth
         # rewriting alone rarely reaches the depth from a shallow equation
         rewrite_share, both_share, _ = self.habits.far_steps if levels_left > _FAR else self.habits.steps
         if kind < rewrite_share:
             return self.rewritten(derivation, depth)
-        operands: Sides | None = None
+        operands: tuple[Node, ...] = ()
         slot = 0
         if kind < rewrite_share + both_share:
             name = self.pick(FUNCTIONS)
@@ -185,31 +185,50 @@ class Grower:
                 operand, slot = self.expression(1), self.below(2)
                 operands, step = (operand, operand), (*step, operand, slot)
         else:
-            axiom, left, right = self.instance(1 if depth > 4 else 0)
+            axiom, instance = self.instance(1 if depth > 4 else 0)
             name, slot = self.pick(("Add", "Mul")), self.below(2)
-            operands, step = (left, right), ("combine", name, axiom, (left, right), slot)
+            operands, step = instance.children, ("combine", name, axiom, instance, slot)
         if levels_left <= 0:
             return None
-        return Derivation(apply_to_both(self.pool, name, derivation.sides, operands, slot), (*derivation.steps, step))
+        return Derivation(apply_to_both(self.pool, name, derivation.root, operands, slot), (*derivation.steps, step))
 
     def rewritten(self, derivation: Derivation, depth: int | None = None, rules: RuleIndex | None = None) -> Derivation | None:
         """Rewrite a random node of a random side. Returns None if no rule fits there or the result would exceed the depth.
 
         rules: used in place of the axioms, and without expansions.
         """
-        side = self.below(2)
-        index = self.below(derivation.sides[side].size)
-        path = path_to(derivation.sides[side], index)
-        expanding = rules is None and self.rng.random() < self.habits.expansion
-        drawn = (rules or rule_index()).draw(path[-1][0], self.rng, expanding)
-        if drawn is None:
+        root, side = derivation.root, self.below(2)
+        index_in_side = self.below(root.children[side].size)
+        index = 1 + index_in_side + side * root.children[0].size
+        path, rule_set = path_to(root, index), rules or rule_index()
+        node = path[-1][0]
+        if rules is None and self.rng.random() < self.habits.expansion:
+            rule = rule_set.expansions[int(self.rng.integers(len(rule_set.expansions)))]
+            bound = {rule.source.label: node}
+        elif matches := rule_set.matches(node):
+            rule, bound = matches[int(self.rng.integers(len(matches)))]
+        else:
             return None
-        rule, bindings = drawn
         fills = tuple([self.leaf() for _ in rule.new])
+        bindings = {**bound}  # a copy, as the matches of a node are cached
         bindings.update(zip(rule.new, fills, strict=True))
-        if depth is not None and len(path) + rule.depth_of(bindings) > depth:  # most are: checked before the tree is built
+        # three quarters are too deep: checked before the tree is built, which made generation a tenth faster
+        if depth is not None and len(path) - 1 + rule.depth_of(bindings) > depth:
             return None
-        new = self.pool.replace(derivation.sides[side], index, instantiate(self.pool, rule.target, bindings, self.leaf))
-        sides = (new, derivation.sides[1]) if side == 0 else (derivation.sides[0], new)
-        step: Step = ("rewrite", rule.name, side, index)
-        return Derivation(sides, (*derivation.steps, (*step, fills) if fills else step))
+        new = self.pool.replace(root, index, instantiate(self.pool, rule.target, bindings, self.leaf))
+        step: Step = ("rewrite", rule.name, side, index_in_side)
+        return Derivation(new, (*derivation.steps, (*step, fills) if fills else step))
+
+
+def _is_finished(derivation: Derivation, depth: int) -> bool:
+    """Return whether an equation has exactly this depth and different sides."""
+    left, right = derivation.root.children
+    return derivation.root.depth == depth and left is not right
+
+
+def _fitting(derivation: Derivation | None, depth: int) -> Derivation | None:
+    """Return the derivation, or None if its equation is too deep, or too large for its depth."""
+    if derivation is None or derivation.root.depth > depth:
+        return None
+    size_depth = min(depth, derivation.root.depth + _AHEAD)
+    return derivation if derivation.root.size <= SIZE_PER_DEPTH * size_depth + SIZE_OFFSET else None

@@ -16,13 +16,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dgl_treestack.expression import Equation
-from dgl_treestack.generate.derivation import SAME, Derivation, Sides, size_of
 from dgl_treestack.generate.folds import in_partition, key_of
 from dgl_treestack.generate.grow import CONSTANTS, Grower
-from dgl_treestack.generate.nodes import Node, to_equation
-from dgl_treestack.generate.rewrite import FALSE_RULES, rule_index
-from dgl_treestack.truth import Verdict, certify
+from dgl_treestack.generate.nodes import Node, verdict_on
+from dgl_treestack.generate.rewrite import FALSE_RULES, SAME, Derivation, rule_index
+from dgl_treestack.truth import Verdict
 
 STYLES = ("swap", "buried", "false rule")
 UNCHANGED = ("swap",)  # styles that do not rewrite the true equation further
@@ -33,91 +31,72 @@ SIZE_RATIO = 1.25  # maximum ratio of the sizes of a pair's members
 WHOLE_SIDE = 2  # minimum depth of a side that a model could memorise
 _NUDGES = 4  # further rewrites of an equation whose key exists already or belongs to another family of presets
 
-Candidates = Iterator[Sides]
 
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """A position in an equation: its pre-order index, the subtree there, and parent operator and slot as text."""
-
-    index: int
-    node: Node
-    slot: str
-
-
-def positions(root: Node) -> list[Position]:
-    """Return all positions below the root, in pre-order."""
-    below: list[Position] = []
+def positions(root: Node) -> list[tuple[int, Node, str]]:
+    """Return all positions below the root, in pre-order: index, the subtree there, and parent operator and slot as text."""
+    below: list[tuple[int, Node, str]] = []
     pending = [(child, f"{root.name}/{i}") for i, child in reversed(list(enumerate(root.children)))]
     while pending:
         node, slot = pending.pop()
-        below.append(Position(len(below) + 1, node, slot))
+        below.append((len(below) + 1, node, slot))
         pending.extend((child, f"{node.name}/{i}") for i, child in reversed(list(enumerate(node.children))))
     return below
 
 
-def swaps(grower: Grower, sides: Sides, tries: int = 24) -> Candidates:
+def swaps(grower: Grower, root: Node, tries: int = 24) -> Iterator[Node]:
     """Yield equations of the same depth and tokens, with two different, disjoint subtrees exchanged."""
-    pool = grower.pool
-    root = pool.node("Equality", *sides)
-    candidates, middle = positions(root), sides[0].size
+    candidates, middle = positions(root), root.children[0].size
     for _ in range(tries):
-        first = grower.pick(candidates)
+        first, node, slot = grower.pick(candidates)
         keep_pairs, same_side = grower.rng.random() < PAIR_KEEPING, grower.rng.random() < SAME_SIDE
         partners = [
-            second
-            for second in candidates
-            if (not same_side or (second.index <= middle) == (first.index <= middle))
-            and second.node is not first.node
-            and (not keep_pairs or second.slot == first.slot or second.node.label == first.node.label)
-            and (first.index + first.node.size <= second.index or second.index + second.node.size <= first.index)
+            (second, other)
+            for second, other, other_slot in candidates
+            if (not same_side or (second <= middle) == (first <= middle))
+            and other is not node
+            and (not keep_pairs or other_slot == slot or other.label == node.label)
+            and (first + node.size <= second or second + other.size <= first)
         ]
         if partners:
-            early, late = sorted((first, grower.pick(partners)), key=lambda position: position.index)
-            swapped = pool.replace(root, late.index, early.node)  # the later one first, so that the earlier index stays valid
-            swapped = pool.replace(swapped, early.index, late.node)
+            (early, early_node), (late, late_node) = sorted(((first, node), grower.pick(partners)), key=lambda place: place[0])
+            swapped = grower.pool.replace(root, late, early_node)  # the later one first, so that the earlier index stays valid
+            swapped = grower.pool.replace(swapped, early, late_node)
             if swapped.depth == root.depth:
-                yield swapped.children[0], swapped.children[1]
+                yield swapped
 
 
-def false_partners(style: str, grower: Grower, grown: Derivation, true: Derivation, depth: int) -> Candidates:
+def false_partners(style: str, grower: Grower, grown: Derivation, true: Node, depth: int) -> Iterator[Node]:
     """Yield candidates for the false partner of the equation `true`, which was derived from `grown` by rewrites.
 
     A swap is made in the true equation itself. In the other styles the error is made in `grown`, and further rewrites follow.
     """
     if style == "swap":
-        yield from swaps(grower, true.sides)
+        yield from swaps(grower, true)
         return
     if style == "buried":
-        errors = (Derivation(sides, ()) for sides in swaps(grower, grown.sides))
+        errors = (Derivation(root, ()) for root in swaps(grower, grown.root))
     else:
         rewrites = (grower.rewritten(grown, rules=rule_index(FALSE_RULES)) for _ in range(30))
         errors = (rewrite for rewrite in rewrites if rewrite is not None)
     for error in errors:
         hidden = grower.further(error, depth, grower.pick(FURTHER))
         if hidden is not None:
-            yield hidden.sides
+            yield hidden.root
 
 
 @dataclass(frozen=True)
 class Member:
     """One equation of a pair, with its canonical key and the verdict on it."""
 
-    sides: Sides
+    root: Node
     key: str
     verdict: Verdict
 
-    @property
-    def equation(self) -> Equation:
-        """The equation between the sides."""
-        return to_equation(*self.sides)
 
-
-def certified(sides: Sides, key: str, verdict: str) -> Member | None:
-    """Return the member between two sides if it has the verdict."""
-    left, right = sides
-    certificate = certify(left.value, right.value, sorted({*left.variables, *right.variables}), verdict)
-    return Member(sides, key, certificate) if certificate else None
+def certified(root: Node, key: str, verdict: str) -> Member | None:
+    """Return the member of a pair if it has the verdict."""
+    certificate = verdict_on(*root.children, expected=verdict)
+    return Member(root, key, certificate) if certificate.verdict == verdict else None
 
 
 @dataclass(frozen=True)
@@ -151,9 +130,9 @@ class PairMaker:
     def start(self, numeric: bool = True) -> tuple[Derivation, str]:
         """Draw the root of a derivation; return it and its family. numeric: whether it may have no variables."""
         start = self.grower.start()
-        while not numeric and not any(side.variables for side in start.sides):
+        while not (numeric or start.root.variables):
             start = self.grower.start()
-        return start, key_of(*start.sides)
+        return start, key_of(start.root)
 
     def make(self, start: Derivation, family: str, depth: int, numeric: bool = True) -> Pair | None:
         """Grow a pair of exactly this depth from `start`, or return None. numeric: whether it may have no variables."""
@@ -161,30 +140,26 @@ class PairMaker:
         if grown is None:
             return None
         style = self.grower.weighted(self.styles)
+        # a swap is made in the equation as it finally is: rewritten once more for its key, it would not be a swap
         if style not in UNCHANGED:
             changed = self.grower.further(grown, depth, self.grower.pick(FURTHER))
-        certified = self._true(changed, depth, numeric) if changed else None
-        if certified is None:
+        true = self._true(changed, depth, numeric) if changed else None
+        if true is None:
             return None
-        derivation, true = certified
-        candidates = false_partners(style, self.grower, grown, derivation, depth)
-        false = self._false(candidates, size_of(derivation.sides), true.key)
-        if false is None:
-            return None
-        whole_sides = frozenset(key_of(side) for side in (*true.sides, *false.sides) if side.depth >= WHOLE_SIDE)
-        return Pair(true, false, family, style, derivation.to_lists(), whole_sides)
+        candidates = false_partners(style, self.grower, grown, true[0].root, depth)
+        return self._pair(*true, candidates, style, family)
 
     def atoms(self) -> Iterator[Pair]:
         """Yield the pairs of depth 1: a leaf equals itself, and not another one."""
-        leaves = [self.grower.pool.leaf(*leaf) for leaf in (*CONSTANTS, ("Symbol", "x"), ("Symbol", "y"))]
-        for i in self.grower.rng.permutation(len(leaves)):
-            sides = (leaves[i], leaves[i])
-            certified = self._true(Derivation(sides, (("start", SAME, sides),)), 1, numeric=True)
-            candidates = ((leaves[i], leaves[j]) for j in self.grower.rng.permutation(len(leaves)) if j != i)
-            false = self._false(candidates, 3, certified[1].key) if certified else None
-            if certified and false:
-                derivation, true = certified
-                yield Pair(true, false, true.key, "swap", derivation.to_lists(), frozenset())
+        pool, rng = self.grower.pool, self.grower.rng
+        leaves = [pool.leaf(*leaf) for leaf in (*CONSTANTS, ("Symbol", "x"), ("Symbol", "y"))]
+        for i in rng.permutation(len(leaves)):
+            root = pool.node("Equality", leaves[i], leaves[i])
+            true = self._true(Derivation(root, (("start", SAME, root),)), 1, numeric=True)
+            candidates = (pool.node("Equality", leaves[i], leaves[j]) for j in rng.permutation(len(leaves)) if j != i)
+            pair = self._pair(*true, candidates, "swap", true[1].key) if true else None
+            if pair:
+                yield pair
 
     def _true(self, derivation: Derivation, depth: int, numeric: bool) -> tuple[Derivation, Member] | None:
         """Certify the true member and return it with its derivation.
@@ -193,28 +168,29 @@ class PairMaker:
         """
         changed: Derivation | None = derivation
         for _ in range(_NUDGES):
-            if changed is None or not (numeric or any(side.variables for side in changed.sides)):
+            if changed is None or not (numeric or changed.root.variables):
                 break
-            if key := self._new_key(changed.sides):
-                member = certified(changed.sides, key, "holds")
+            if key := self._new_key(changed.root):
+                # sound rules may pass an undefined term, as in 1 = 0*(1/0) = 0, so a derivation does not suffice
+                member = certified(changed.root, key, "holds")
                 return (changed, member) if member else None
             changed = self.grower.further(changed, depth, 1)
         return None
 
-    def _false(self, candidates: Candidates, size: int, true_key: str) -> Member | None:
-        """Return the first candidate that is refuted, new and about as large as the true member, and note both keys."""
-        for sides in candidates:
-            small, large = sorted((size, size_of(sides)))
-            if large > SIZE_RATIO * small:
-                continue
-            key = self._new_key(sides)
-            member = certified(sides, key, "refuted") if key else None
-            if member and key != true_key:
-                self.seen |= {true_key, member.key}
-                return member
+    def _pair(self, derivation: Derivation, true: Member, candidates: Iterator[Node], style: str, family: str) -> Pair | None:
+        """Return the pair with the first candidate that is refuted, new and about as large, and note both keys."""
+        for root in candidates:
+            small, large = sorted((true.root.size, root.size))
+            key = self._new_key(root) if large <= SIZE_RATIO * small else None
+            false = certified(root, key, "refuted") if key else None
+            if false and false.key != true.key:
+                self.seen |= {true.key, false.key}
+                sides = (*true.root.children, *root.children)
+                whole_sides = frozenset(key_of(side) for side in sides if side.depth >= WHOLE_SIDE)
+                return Pair(true, false, family, style, derivation.to_lists(), whole_sides)
         return None
 
-    def _new_key(self, sides: Sides) -> str | None:
+    def _new_key(self, root: Node) -> str | None:
         """Return the canonical key of an equation, None if it exists already or is of another partition."""
-        key = key_of(*sides)
+        key = key_of(root)
         return key if key not in self.seen and (not self.partition or in_partition(key, self.partition)) else None

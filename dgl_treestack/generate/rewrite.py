@@ -1,38 +1,49 @@
-"""Rewriting with axioms: sound matching and instantiation over hash-consed trees.
+"""Rewriting with axioms, by sound matching over hash-consed trees, and derivations, whose steps can be replayed one by one.
 
 Tables of axioms are text files: `#` comments, `[section]` headings, one equation per line in infix notation. One has identities
 that hold, one deliberately false rules.
 
 A rule is one direction of an axiom. A variable matches any subtree, and equal subtrees at all its occurrences; a variable that
 occurs only in the target is filled by the caller.
+
+A step of a derivation is in a file a list: its kind, then its arguments.
+    ["start", axiom, equation]                      an instance of an axiom; of `same`, an equation t = t
+    ["rewrite", axiom and direction, side, node]    the rule `circular:3>` (left to right) or `circular:3<` applied to a node of
+                                                    side 0 or 1, nodes counted from 0 in pre-order; a fifth entry lists the
+                                                    subtrees that fill the new variables of the rule
+    ["both", function]                              the function applied to both sides
+    ["both", operator, expression, slot]            a binary operator with an expression in slot 0 or 1, on both sides
+    ["combine", operator, axiom, equation, slot]    the operator between the equation so far and an instance of an axiom, side
+                                                    by side, with the instance in the slot
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from dgl_treestack.errors import DataError, ExpressionError
-from dgl_treestack.expression import Equation
-from dgl_treestack.generate.nodes import Node, Pool
+from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.generate.nodes import Node, Pool, find, to_expression
 
 AXIOMS = Path(__file__).parent.parent / "resources" / "axioms.txt"
 FALSE_RULES = AXIOMS.with_name("axioms_false.txt")
 
 Bindings = dict[str, Node]  # label of a pattern variable -> the subtree it is bound to
 Filler = Callable[[], Node]
+SAME = "same"  # the name of t = t
+Step = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Axiom:
-    """One line of a table. name: `section:n`, n counting from 1 within the section."""
+    """One equation of a table. name: `section:n`, n counting from 1 within the section. line: of the file."""
 
     name: str
-    section: str
     equation: Equation
+    line: int
 
 
 def load_axioms(path: Path = AXIOMS) -> tuple[Axiom, ...]:
@@ -41,29 +52,27 @@ def load_axioms(path: Path = AXIOMS) -> tuple[Axiom, ...]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"Cannot be read as UTF-8 text: {error}.", path) from None
-    axioms: list[Axiom] = []
-    first_line: dict[Equation, int] = {}
+    axioms: dict[Equation, Axiom] = {}
     section, count = "", 0
     for number, line in enumerate(lines, start=1):
-        text = line.partition("#")[0].strip()
-        if not text:
-            continue
+        text, problem = line.partition("#")[0].strip(), ""
         if text.startswith("["):
             section, count = text.removeprefix("[").removesuffix("]").strip(), 0
             if text != f"[{section}]" or not section.isidentifier():
-                raise DataError(f"{text!r} is not a section heading. Write [name].", path, number)
-            continue
-        if not section:
-            raise DataError("An equation stands before the first [section]. Name its group.", path, number)
-        try:
-            equation, count = Equation.parse(text), count + 1
-        except ExpressionError as error:
-            raise DataError(str(error), path, number) from None
-        if equation in first_line:
-            raise DataError(f"{text!r} is already on line {first_line[equation]}. Drop one.", path, number)
-        first_line[equation] = number
-        axioms.append(Axiom(f"{section}:{count}", section, equation))
-    return tuple(axioms)
+                problem = f"{text!r} is not a section heading. Write [name]."
+        elif text and not section:
+            problem = "An equation stands before the first [section]. Name its group."
+        elif text:
+            try:
+                equation, count = Equation.parse(text), count + 1
+                axiom = axioms.setdefault(equation, Axiom(f"{section}:{count}", equation, number))
+                if axiom.line != number:
+                    problem = f"{text!r} is already on line {axiom.line}. Drop one."
+            except ExpressionError as error:
+                problem = str(error)
+        if problem:
+            raise DataError(problem, path, number)
+    return tuple(axioms.values())
 
 
 class Rule:
@@ -131,20 +140,6 @@ class RuleIndex:
                         matches.append((rule, bindings))
         return matches
 
-    def draw(self, node: Node, rng: np.random.Generator, expanding: bool = False) -> tuple[Rule, Bindings] | None:
-        """Draw one of the rules that fit a node, with a copy of its bindings; None when none fits.
-
-        expanding: draw one of the expansions, which always fit, instead of one of the other rules.
-        """
-        if expanding:
-            rule = self.expansions[int(rng.integers(len(self.expansions)))]
-            return rule, {rule.source.label: node}
-        matches = self.matches(node)
-        if not matches:
-            return None
-        rule, bindings = matches[int(rng.integers(len(matches)))]
-        return rule, {**bindings}
-
 
 @cache
 def rule_index(path: Path = AXIOMS) -> RuleIndex:
@@ -177,3 +172,90 @@ def instantiate(pool: Pool, pattern: Node, bindings: Bindings, fill: Filler) -> 
     if pattern.text is not None:
         return pool.leaf(pattern.name, pattern.text)
     return pool.node(pattern.name, *[instantiate(pool, child, bindings, fill) for child in pattern.children])
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """An equation and the steps that lead to it. A step is as in a file, with nodes in place of expressions."""
+
+    root: Node
+    steps: tuple[Step, ...]
+
+    def to_lists(self) -> list[list[Any]]:
+        """Return the steps as plain data for a file."""
+
+        def plain(entry: Any) -> Any:
+            if isinstance(entry, tuple):
+                return [plain(node) for node in entry]
+            return str(to_expression(entry)) if isinstance(entry, Node) else entry
+
+        return [[plain(entry) for entry in step] for step in self.steps]
+
+
+def apply_to_both(pool: Pool, name: str, root: Node, operands: Sequence[Node] = (), slot: int = 0) -> Node:
+    """Apply a function to both sides, or a binary operator with the operands of the left and right side in the given slot."""
+    sides = []
+    for i, side in enumerate(root.children):
+        arguments = (operands[i], side) if operands and slot == 0 else (side, *operands[i : i + 1])
+        sides.append(pool.node(name, *arguments))
+    return pool.node("Equality", *sides)
+
+
+def replay(steps: Sequence[Sequence[Any]]) -> Iterator[tuple[str, Equation]]:
+    """Apply the steps of a file one by one: yield a description of each and the equation after it.
+
+    Raises DataError at a step that does not apply.
+    """
+    if not isinstance(steps, list | tuple):
+        raise DataError(f"A derivation is a list of steps, found {type(steps).__name__}.")
+    rules = rule_index().by_name
+    pool, root = Pool(), None
+    for number, step in enumerate(steps, 1):
+        try:
+            description, root = _apply(step, root, rules, pool)
+            equation = to_expression(root, Equation)
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError):  # ExpressionError is a ValueError
+            raise DataError(f"Step {number} of a derivation cannot be taken: {step!r}.") from None
+        yield description, equation
+
+
+def _apply(step: Sequence[Any], root: Node | None, rules: Mapping[str, Rule], pool: Pool) -> tuple[str, Node]:
+    """Return the description of a step and the equation after it. Raises any kind of error if the step does not apply."""
+    match tuple(step):
+        case ("start", axiom, text) if root is None:
+            return ("t = t" if axiom == SAME else f"an instance of {axiom}"), _parse_instance(axiom, text, rules, pool)
+        case ("rewrite", name, side, index, *fills) if root and side in (0, 1) and len(fills) < 2:
+            rule, node = rules[name], find(root.children[side], index)
+            operands = iter([pool.tree(Expression.parse(text)) for text in (fills[0] if fills else ())])
+            bindings = match(rule.source, node)
+            if bindings is not None:
+                index += 1 + side * root.children[0].size
+                new = pool.replace(root, index, instantiate(pool, rule.target, bindings, operands.__next__))
+                rule_text = f"{to_expression(rule.source)} -> {to_expression(rule.target)} ({rule.name[:-1]})"
+                return f"{rule_text} on the {('left', 'right')[side]}: {to_expression(node)}", new
+        case ("both", name, *operand) if root and len(operand) < 3:
+            if not operand or not operand[0]:
+                return f"{name} of both sides", apply_to_both(pool, name, root)
+            tree = pool.tree(Expression.parse(operand[0]))
+            slot = operand[1] if len(operand) == 2 else 0
+            return f"{name} with {operand[0]} on both sides", apply_to_both(pool, name, root, (tree, tree), slot)
+        case ("combine", name, axiom, text, slot) if root:
+            instance = _parse_instance(axiom, text, rules, pool)
+            return f"{name} with {axiom}: {text}", apply_to_both(pool, name, root, instance.children, slot)
+    raise ValueError(step)
+
+
+def _parse_instance(axiom: str, text: str, rules: Mapping[str, Rule], pool: Pool) -> Node:
+    """Return the node of an equation that must be an instance of the axiom in either direction. Raises ValueError."""
+    instance = pool.tree(Equation.parse(text))
+    left, right = instance.children
+    if axiom == SAME:
+        is_instance = left is right
+    else:
+        rule, patterns = rules[axiom + ">"], Pool()
+        pattern = patterns.node("Equality", rule.source, rule.target)
+        reverse = pool.node("Equality", right, left)
+        is_instance = any(match(pattern, equation) is not None for equation in (instance, reverse))
+    if not is_instance:
+        raise ValueError(axiom)
+    return instance

@@ -1,7 +1,7 @@
 """Reading files of DGL graphs safely.
 
 DGL's loader trusts the sizes that a file states, so a damaged file can end the whole process. Therefore a child process loads
-the file and writes edges and features as safetensors, and this process reads only those.
+the file and writes edges and features of one batch as safetensors, and this process reads only those.
 """
 
 import faulthandler
@@ -23,7 +23,7 @@ from dgl_treestack.data.wellformed import answer
 from dgl_treestack.errors import DataError
 
 TIME_LIMIT = 300  # seconds for the child
-MIXED = 3  # exit code of the child for graphs with several types of nodes or edges
+REFUSED = 3  # exit code of the child for graphs that cannot form one batch; it has written the reason
 DAMAGED = "The file is damaged, or holds no DGL graphs. Write it again with `dgl.save_graphs`."
 
 
@@ -37,98 +37,85 @@ def read(file: Path | str) -> DGLGraph:
     if not path.is_file():
         raise DataError("There is no such file. Give the path of a file that `dgl.save_graphs` wrote.", path)
     with tempfile.TemporaryDirectory() as folder:
-        unpacked = Path(folder, "graphs.safetensors")
-        code = _run_child(path, unpacked)
-        if code == MIXED:
-            raise DataError("A batch of trees has one type of node and one type of edge. Save such graphs.", path)
+        target = Path(folder, "graphs")
+        # The loader ended the process for one of the first 16 damaged files that were tried.
+        process = multiprocessing.get_context("fork").Process(target=_unpack, args=(path, target))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python 3.12 warns of forks beside threads; the child starts none
+            process.start()
+        try:
+            process.join(TIME_LIMIT)
+            code = process.exitcode  # negative if it was killed, None after the time limit
+        finally:
+            process.kill()
+            process.join()
         if code != 0:
-            raise DataError(DAMAGED, path)
-        tensors_of_graph: dict[int, dict[str, Tensor]] = {}
-        for name, values in load_file(unpacked).items():
-            number, _, name_in_graph = name.partition("/")
-            tensors_of_graph.setdefault(int(number), {})[name_in_graph] = values
-    if not tensors_of_graph:
-        raise DataError("There are no graphs in the file. Save some.", path)
+            raise DataError(target.read_text() if code == REFUSED else DAMAGED, path)
+        tensors = load_file(target)
+    sizes, edge_counts = tensors.pop("nodes"), tensors.pop("edges")
+    graph = _dgl.graph((tensors.pop("source"), tensors.pop("target")), num_nodes=int(sizes.sum()))
+    graph.set_batch_num_nodes(sizes)
+    graph.set_batch_num_edges(edge_counts)
     try:
-        graphs = [_build_graph(tensors_of_graph[i]) for i in range(len(tensors_of_graph))]
-    except (_dgl.DGLError, ValueError):
+        for name, values in tensors.items():
+            frame, _, feature = name.partition("/")
+            (graph.ndata if frame == "node" else graph.edata)[feature] = values
+    except _dgl.DGLError:  # not as many values as nodes
         raise DataError(DAMAGED, path) from None
-    _check_alike(graphs, path)
-    return graphs[0] if len(graphs) == 1 else _dgl.batch(graphs)
-
-
-def _run_child(path: Path, target: Path) -> int | None:
-    """Unpack the file in a child process. Returns its exit code: negative if it was killed, None after the time limit."""
-    # The loader ended the process for one of the first 16 damaged files that were tried.
-    process = multiprocessing.get_context("fork").Process(target=_unpack, args=(path, target))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python 3.12 warns of forks beside threads; the child starts none
-        process.start()
-    try:
-        process.join(TIME_LIMIT)
-        return process.exitcode
-    finally:
-        process.kill()
-        process.join()
+    return graph
 
 
 def _unpack(path: Path, target: Path) -> None:
-    """Load the file with DGL and write it as safetensors: `<graph>/source`, `/target`, `/count`, `/nodes/...`, `/edges/...`.
+    """Load the file with DGL and write the batch of its graphs as safetensors, or why there is none. Runs in the child.
 
-    Runs in the child.
+    The child is silent, has one thread, and its memory is limited.
     """
-    _restrict_process(16 * path.stat().st_size + 2**30)
-    tensors: dict[str, Tensor] = {}
-    for i, graph in enumerate(_dgl.load_graphs(str(path))[0]):
-        if len(graph.ntypes) != 1 or len(graph.etypes) != 1:
-            sys.exit(MIXED)
-        source, parent = answer(lambda graph: graph.edges(order="eid"), graph)
-        features = {f"nodes/{name}": values for name, values in graph.ndata.items()}
-        features |= {f"edges/{name}": values for name, values in graph.edata.items()}
-        features |= {"source": source, "target": parent, "count": torch.tensor(graph.num_nodes())}
-        tensors |= {f"{i}/{name}": values.clone(memory_format=torch.contiguous_format) for name, values in features.items()}
-    save_file(tensors, target)
-
-
-def _restrict_process(extra_bytes: int) -> None:
-    """Silence this process, restrict it to one thread, and limit its memory to `extra_bytes` more than now."""
-    faulthandler.disable()
+    faulthandler.disable()  # silent also where it is enabled, as by pytest
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)
     sys.stdout = sys.stderr = os.fdopen(null, "w")  # Python's streams need not be file descriptors 1 and 2
     torch.set_num_threads(1)
-    limit = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + extra_bytes
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    limit, hard = used + 16 * path.stat().st_size + 2**30, resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    try:
+        save_file(_batched(_dgl.load_graphs(str(path))[0]), target)
+    except DataError as error:
+        target.write_text(str(error))
+        sys.exit(REFUSED)
 
 
-def _build_graph(tensors: dict[str, Tensor]) -> DGLGraph:
-    """Build a graph from the tensors of `_unpack`. Raises ValueError or DGLError if they contradict each other."""
-    source, target, count = tensors.pop("source"), tensors.pop("target"), int(tensors.pop("count"))
-    ends = torch.cat([source, target])
-    if len(ends) and not 0 <= int(ends.min()) <= int(ends.max()) < count:
-        raise ValueError("An edge has no node.")
-    graph = _dgl.graph((source, target), num_nodes=count)
-    for name, values in tensors.items():
-        frame, _, feature = name.partition("/")
-        (graph.ndata if frame == "nodes" else graph.edata)[feature] = values
-    return graph
+def _batched(graphs: list[DGLGraph]) -> dict[str, Tensor]:
+    """Return graphs as one batch: `source`, `target`, `nodes` and `edges` per graph, features as `node/NAME` and `edge/NAME`.
 
-
-def _check_alike(graphs: list[DGLGraph], path: Path) -> None:
-    """Raise DataError unless all graphs have the same features, of the same dtypes and shapes, and node ids of one dtype."""
-    first: dict[str, str] = {}
+    Raises DataError unless all have the same features, of the same dtypes and shapes, and node ids of one dtype, ValueError
+    for an edge without a node.
+    """
+    if not graphs:
+        raise DataError("There are no graphs in the file. Save some.")
+    parts, first, offset = list[dict[str, Tensor]](), dict[str, str](), 0
     for i, graph in enumerate(graphs):
-        kinds = {"the type of node numbers": str(graph.idtype)}
-        for frame, features in (("node feature", graph.ndata), ("edge feature", graph.edata)):
-            kinds |= {f"{frame} {name!r}": f"{values.dtype} {tuple(values.shape[1:])}" for name, values in features.items()}
+        if len(graph.ntypes) != 1 or len(graph.etypes) != 1:
+            raise DataError("A batch of trees has one type of node and one type of edge. Save such graphs.")
+        ends, count = torch.stack(answer(lambda graph: graph.edges(order="eid"), graph)), graph.num_nodes()
+        if ends.numel() and not 0 <= int(ends.min()) <= int(ends.max()) < count:
+            raise ValueError("An edge has no node.")
+        part, kinds = {}, {"the type of node numbers": str(graph.idtype)}
+        for frame, features in (("node", graph.ndata), ("edge", graph.edata)):
+            for name, values in features.items():
+                part[f"{frame}/{name}"] = values
+                kinds[f"{frame} feature {name!r}"] = f"{values.dtype} {tuple(values.shape[1:])}"
         first = first or kinds
         if kinds != first:
             name = min({name for name, _ in first.items() ^ kinds.items()})
             raise DataError(
                 f"Graph {i} does not go into a batch with graph 0: {name} is {kinds.get(name, 'missing')} and "
-                f"{first.get(name, 'missing')}. Save graphs with the same features, or each into a file.",
-                path,
+                f"{first.get(name, 'missing')}. Save graphs with the same features, or each into a file."
             )
+        source, target = ends + offset
+        numbers = {"nodes": torch.tensor([count]), "edges": torch.tensor([len(source)])}
+        parts.append({**part, "source": source, "target": target, **numbers})
+        offset += count
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}

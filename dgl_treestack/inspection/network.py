@@ -68,20 +68,15 @@ def write_graphml(network: "nx.DiGraph[Any]", path: Path | str) -> None:
 
     Raises OutputError if the file cannot be written, DataError for a text with characters that XML cannot represent.
     """
-    plain: nx.DiGraph[Any] = nx.DiGraph()
-    for node, attributes in network.nodes(data=True):
-        plain.add_node(node, **_as_graphml(attributes))
-    for child, parent, attributes in network.edges(data=True):
-        plain.add_edge(child, parent, **_as_graphml(attributes))
+    plain = network.copy()
+    for *_, attributes in (*plain.nodes(data=True), *plain.edges(data=True)):
+        for name, value in list(attributes.items()):
+            if isinstance(value, str) and NO_XML.search(value):
+                raise DataError(f"The text {value!r} has a character that GraphML cannot hold. Give the leaf another name.")
+            if value is None:
+                del attributes[name]
+            elif isinstance(value, (list, tuple)):
+                attributes[name] = json.dumps(value)
     buffer = io.BytesIO()
     nx.write_graphml_xml(plain, buffer, infer_numeric_types=True)
     atomic.write_bytes(path, buffer.getvalue())
-
-
-def _as_graphml(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a node or edge that GraphML can hold."""
-    for value in attributes.values():
-        if isinstance(value, str) and NO_XML.search(value):
-            raise DataError(f"The text {value!r} has a character that GraphML cannot hold. Give the leaf another name.")
-    present = {name: value for name, value in attributes.items() if value is not None}
-    return {name: json.dumps(value) if isinstance(value, (list, tuple)) else value for name, value in present.items()}

@@ -7,7 +7,6 @@ from typing import Any, TextIO
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data.graph import node_names, roots, tree_of_node
@@ -104,7 +103,11 @@ def rows(
         for name, values in features.items()
         if name.startswith(SIGNAL)
     }
-    norms = _norms(features)
+    width, norms = (features["h"].shape[1] if "h" in features else 0), dict[str, list]()
+    for name, values in sorted(features.items(), key=lambda entry: (entry[0] != "h", entry[0])):  # h is first
+        if not name.startswith(SIGNAL):
+            is_of_rows = name != "h" and width > 0 and values.shape[1] % width == 0 and values.shape[1] > 0
+            norms[name] = (values.unflatten(1, (-1, width)) if is_of_rows else values).norm(dim=-1).tolist()
     columns = (indices, tree_of_node(checked)[indices], checked.heights[indices], checked.children[indices])
     table = []
     for i, (node, tree, depth, slots) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
@@ -178,16 +181,6 @@ def nodes_below(checked: Checked, tops: Iterable[int]) -> np.ndarray:
         children = checked.children[level[is_below[level]]]
         is_below[children[children >= 0]] = True
     return np.flatnonzero(is_below)
-
-
-def _norms(features: Mapping[str, Tensor]) -> dict[str, list]:
-    """Return the norm per node of `h`, which is first, and of other fields; of one as wide as several h, those of its rows."""
-    width, norms = (features["h"].shape[1] if "h" in features else 0), dict[str, list]()
-    for name, values in sorted(features.items(), key=lambda entry: (entry[0] != "h", entry[0])):
-        if not name.startswith(SIGNAL):
-            is_of_rows = name != "h" and width > 0 and values.shape[1] % width == 0 and values.shape[1] > 0
-            norms[name] = (values.unflatten(1, (-1, width)) if is_of_rows else values).norm(dim=-1).tolist()
-    return norms
 
 
 def cell(value: Any) -> str:

@@ -5,7 +5,7 @@ import itertools
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from matplotlib.patches import Patch, Rectangle
 
 from dgl_treestack import atomic
 from dgl_treestack.data.formats import Example
-from dgl_treestack.expression import Expression
 from dgl_treestack.expression.networkx import write
 from dgl_treestack.inspection.drawing import draw, label, layout
 from dgl_treestack.inspection.traces import Trace, difference
@@ -32,6 +31,7 @@ ANSWER = 0.31  # distance of an answer above its node, in levels
 
 TEMPLATE = Path(__file__).with_name("page.html")
 MARK = "{{data}}"  # the template's placeholder for the data
+# Bytes in base64 take 1.3 characters a number; as text in JSON they would take up to five.
 LEVELS = 127  # heat maps of the page have whole numbers from -127 to 127
 
 
@@ -46,10 +46,16 @@ def outline(traces: Mapping[str, Trace]) -> str:
     acting = [trace for trace in traces.values() if trace.actions]
     gaps = difference(acting[0], acting[1]) if len(acting) > 1 else np.full(tree.size, np.nan)
     most_apart = None if np.isnan(gaps).all() else int(np.nanargmax(gaps))
-    labels = [f" = {entry}" if entry is not None else "" for entry in next(iter(traces.values())).labels or [None] * tree.size]
-    branches = [
-        branch + label(tree.names[node], tree.texts[node], tree.signature) + labels[node] for node, branch in _branches(tree)
-    ]
+    labels = next(iter(traces.values())).labels or [None] * tree.size
+    branches, pending = [], [(0, "", "")]  # nodes in pre-order, with the lines that connect them to their ancestors
+    while pending:
+        node, branch, branch_of_children = pending.pop()
+        of_node = f" = {labels[node]}" if labels[node] is not None else ""
+        branches.append(branch + label(tree.names[node], tree.texts[node], tree.signature) + of_node)
+        children = tree.children(node)
+        for child in reversed(children):
+            corner, continued = ("└ ", "  ") if child == children[-1] else ("├ ", "│ ")
+            pending.append((child, branch_of_children + corner, branch_of_children + continued))
     width = max(TREE_WIDTH, *(len(branch) for branch in branches))
     columns = [_node_texts(trace) for trace in traces.values()]
     lines = [str(tree), *(f"  {name}: {score_text(trace)}" for name, trace in traces.items())]
@@ -83,18 +89,6 @@ def correctness_table(traces: Mapping[str, Sequence[Trace]]) -> str:
         text = ", ".join("right" if right else "wrong" for right in row)
         lines.append(f"  {text:<{8 * len(row)}} {count:>7}  {100 * count / total:5.1f} %")
     return "\n".join(lines)
-
-
-def _branches(tree: Expression) -> Iterator[tuple[int, str]]:
-    """Yield every node in pre-order with the lines that connect it to its ancestors."""
-    pending = [(0, "", "")]
-    while pending:
-        node, branch, branch_of_children = pending.pop()
-        yield node, branch
-        children = tree.children(node)
-        for child in reversed(children):
-            corner, continued = ("└ ", "  ") if child == children[-1] else ("├ ", "│ ")
-            pending.append((child, branch_of_children + corner, branch_of_children + continued))
 
 
 def _node_texts(trace: Trace) -> list[str]:
@@ -183,28 +177,23 @@ def write_page(path: Path, title: str, examples: Sequence[Example], traces: Mapp
         ]
         equation = {"id": example.id, "text": str(example.equation), "depth": example.equation.depth, "label": example.label}
         equation["labels"] = list(example.labels)
-        models = {name: _describe_model(trace) for name, trace in trace_of_model.items()}
+        models = {}
+        for name, trace in trace_of_model.items():
+            gates, rows = gates_and_norms(trace)
+            models[name] = {
+                **{key: trace.record[key] for key in ("score", "correct", "task")},
+                "answers": answers(trace),
+                "sides": {side: round(value, 4) for side, value in trace.sides().items()},
+                "gates": gates,
+                "actions": list(trace.actions),
+                "rows": rows,
+                "stacks": {stack: _heat_map(values) for stack, values in trace.stacks.items()},
+                "h": _heat_map(trace.h[:, None]),
+            }
         equations.append({**equation, "fold": example.fold, "nodes": nodes, "models": models})
     data = {"title": title, "models": list(traces), "equations": equations}
     text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")  # no text can close a tag
     atomic.write_text(path, TEMPLATE.read_text().replace(MARK, text))
-
-
-def _describe_model(trace: Trace) -> dict[str, Any]:
-    """Return the page's data of one model on one equation: its record, rounded means and norms, states as heat maps."""
-    gates, rows = gates_and_norms(trace)
-    return {
-        "score": trace.record["score"],
-        "correct": trace.record["correct"],
-        "task": trace.record["task"],
-        "answers": answers(trace),
-        "sides": {name: round(value, 4) for name, value in trace.sides().items()},
-        "gates": gates,
-        "actions": list(trace.actions),
-        "rows": rows,
-        "stacks": {name: _heat_map(stack) for name, stack in trace.stacks.items()},
-        "h": _heat_map(trace.h[:, None]),
-    }
 
 
 def answers(trace: Trace) -> list[str | None]:

@@ -1,9 +1,8 @@
 """The values that a model computes inside an equation: states and gates of all nodes, and the record of the equation."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -15,9 +14,6 @@ from dgl_treestack.data.records import Record
 from dgl_treestack.data.wellformed import NO_OPERATOR
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import Label
-from dgl_treestack.model.dataset import Dataset
-from dgl_treestack.model.model import Model
-from dgl_treestack.resources import sha256
 from dgl_treestack.runs import evaluation
 from dgl_treestack.runs.run import Run
 
@@ -64,6 +60,7 @@ class Trace:
         return {"dot": dot, "cosine": dot / max(lengths[0] * lengths[1], 1e-30), "left": lengths[0], "right": lengths[1]}
 
 
+@torch.no_grad()
 def make(run: Run, examples: Sequence[Example]) -> list[Trace]:
     """Trace a run's model on equations, in order.
 
@@ -73,59 +70,42 @@ def make(run: Run, examples: Sequence[Example]) -> list[Trace]:
     """
     model = run.load_model()
     dataset = model.prepare(examples)
-    saved = _saved_records(run, examples)
-    computed = evaluation.answers(model, dataset).iter_rows(named=True)
-    traces = []
-    counts = np.diff(dataset.offsets).tolist()
-    for example, count, (tree, h, stacks, gates) in zip(examples, counts, _propagate(model, dataset), strict=True):
-        record_of_node = {row.get("node") or 0: row for row in itertools.islice(computed, count)}
-        task = next(iter(record_of_node.values()))["task"]
-        blank = records.of_examples([example], {"task": [task]}).row(0, named=True)
-        record = saved.get(example.source) or record_of_node.get(0) or blank
-        answers = {node: row for node, row in record_of_node.items() if isinstance(row.get("predicted"), str)}
-        traces.append(Trace(tree, record, h, stacks, gates, answers, example.labels))
-    return traces
-
-
-def _saved_records(run: Run, examples: Sequence[Example]) -> dict[str, Record]:
-    """Return the run's records of the examples' files: `path:line` of an equation -> record. Records of nodes are left out.
-
-    Equations and records are matched by their order in the file, since ids may be missing or repeated.
-    """
-    records_by_source: dict[str, Record] = {}
+    # Equations and saved records are matched by their order in the file, since ids may be missing or repeated.
+    saved: dict[str, Record] = {}
     for file in {example.source.rsplit(":", 1)[0] for example in examples if example.source}:
-        table = run.read_records_by_checksum(sha256(Path(file)))
+        table = run.read_records(file) if run.has_records(file) else None
         if table is not None and "node" not in table.columns:
-            rows = table.iter_rows(named=True)
-            records_by_source |= {
-                example.source: row for example, row in zip(formats.read(file, run.language), rows, strict=True)
-            }
-    return records_by_source
-
-
-@torch.no_grad()
-def _propagate(
-    model: Model, dataset: Dataset
-) -> Iterator[tuple[Expression, np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]]:
-    """Yield tree, h, stacks and gates of every equation, as `Trace` has them."""
-    root = model.signature.root_index
-    rows_of = {name: shape[0] for name, shape in model.tree_cell.fields.items() if len(shape) == 2}
-    items = iter(dataset.items)
+            rows = zip(formats.read(file, run.language), table.iter_rows(named=True), strict=True)
+            saved |= {example.source: row for example, row in rows}
+    computed = evaluation.answers(model, dataset).iter_rows(named=True)
+    rows_of_stack = {name: shape[0] for name, shape in model.tree_cell.fields.items() if len(shape) == 2}
+    rest, traces = zip(examples, dataset.items, np.diff(dataset.offsets).tolist(), strict=True), list[Trace]()
     for batch in dataset.batches(BATCH):
         model.eval()(batch, signals=list(model.tree_cell.signals), keep=True)
         features = batch.graph.ndata
-        h = features["h"].numpy()
-        stacks = {name: features[name].unflatten(1, (rows, -1)).numpy() for name, rows in rows_of.items()}
-        computes_nothing = (features["op"] == NO_OPERATOR) | (features["op"] == root)
-        gates = {}
-        for name in model.tree_cell.signals:
-            mean = features[f"signal/{name}"].mean(-1)
+        stacks = {name: features[name].unflatten(1, (rows, -1)).numpy() for name, rows in rows_of_stack.items()}
+        computes_nothing = (features["op"] == NO_OPERATOR) | (features["op"] == model.signature.root_index)
+        gates = {name: features[f"signal/{name}"].mean(-1) for name in model.tree_cell.signals}
+        for mean in gates.values():
             mean[computes_nothing] = float("nan")
-            gates[name] = mean.numpy()
         ends = np.cumsum(batch.graph.batch_num_nodes().numpy())
         for start, end in zip([0, *ends[:-1]], ends, strict=True):
-            of_tree = [{name: values[start:end] for name, values in named.items()} for named in (stacks, gates)]
-            yield next(items).tree, h[start:end], of_tree[0], of_tree[1]
+            example, item, count = next(rest)
+            record_of_node = {row.get("node") or 0: row for row in itertools.islice(computed, count)}
+            task = next(iter(record_of_node.values()))["task"]
+            blank = records.of_examples([example], {"task": [task]}).row(0, named=True)
+            record = saved.get(example.source) or record_of_node.get(0) or blank
+            trace = Trace(
+                item.tree,
+                record,
+                features["h"].numpy()[start:end],
+                {name: values[start:end] for name, values in stacks.items()},
+                {name: values.numpy()[start:end] for name, values in gates.items()},
+                {node: row for node, row in record_of_node.items() if isinstance(row.get("predicted"), str)},
+                example.labels,
+            )
+            traces.append(trace)
+    return traces
 
 
 def difference(first: Trace, second: Trace) -> np.ndarray:

@@ -4,24 +4,26 @@ A folder holds `*train.txt`, `*valid.txt` and `*test.txt`, such as `ptb.train.tx
 """
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from dgl_treestack.data.formats import read_lines
 from dgl_treestack.errors import DataError
 
 PARTS = ("train", "valid", "test")
 END, UNKNOWN = "</s>", "<unk>"
-MOST_BYTES = 1 << 20  # maximum length of a line
+MOST_CHARACTERS = 1 << 20  # of a line
 # Sizes of the Penn Treebank's files, counting the ends of sentences (Mikolov's preparation).
 PENN = {"words": 10_000, "train": 929_589, "valid": 73_760, "test": 82_430}
-ENOUGH_WORDS = 5_000  # a text with <unk>, N and a vocabulary of this size counts as the Penn Treebank or a part of it
+# A text with <unk>, N and a vocabulary of this size counts as the Penn Treebank or a part of it; a cut one was once taken.
+ENOUGH_WORDS = 5_000
 
 
 @dataclass(frozen=True, eq=False)
-class Corpus:
+class WordCorpus:
     """A text as word ids.
 
     words: the vocabulary, in order of first occurrence. parts: train, valid, test -> ids of words (T,), every sentence
@@ -32,7 +34,7 @@ class Corpus:
     parts: Mapping[str, np.ndarray]
 
     @classmethod
-    def read(cls, folder: Path) -> "Corpus":
+    def read(cls, folder: Path) -> "WordCorpus":
         """Read a folder line by line. Raises DataError, with file and line, for malformed text, and for a part of the Penn
         Treebank, as perplexities on it could not be compared with published ones."""
         numbers: dict[str, int] = {END: 0}
@@ -47,57 +49,37 @@ class Corpus:
 
 def files_of(folder: Path) -> dict[str, Path]:
     """Return the files of a folder of text by part. Raises DataError for a folder without one of them."""
-    paths: dict[str, Path] = {}
-    for part in PARTS:
-        paths[part] = folder / f"ptb.{part}.txt"
-        if not paths[part].is_file():  # a folder may contain ptb.char.*.txt besides ptb.*.txt
-            candidates = sorted(folder.glob(f"*{part}.txt")) if folder.is_dir() else []
-            if len(candidates) != 1:
-                number = "there are several" if candidates else "there is none"
-                raise DataError(
-                    f"A folder of text has one file ending in {part}.txt, such as ptb.{part}.txt; {number}.", folder
-                )
-            paths[part] = candidates[0]
+    paths = {part: folder / f"ptb.{part}.txt" for part in PARTS}  # a folder may contain ptb.char.*.txt besides
+    for part in [part for part, path in paths.items() if not path.is_file()]:
+        candidates = list(folder.glob(f"*{part}.txt"))
+        if len(candidates) != 1:
+            number = "there are several" if candidates else "there is none"
+            raise DataError(f"A folder of text has one file ending in {part}.txt, such as ptb.{part}.txt; {number}.", folder)
+        paths[part] = candidates[0]
     return paths
 
 
 def _numbered(path: Path, numbers: dict[str, int], *, grows: bool) -> np.ndarray:
     """Return the words of a file as ids. New words get the next id if the vocabulary grows, else that of <unk>."""
-    tokens = array("i")
-    for line, words in _sentences(path):
+    tokens = array("i")  # four bytes a word, where a list of integers takes forty
+    for line, text in enumerate(read_lines(path), 1):
+        words, fault = text.split(), ""
+        if len(text) > MOST_CHARACTERS:
+            fault = f"The line has more than {MOST_CHARACTERS} characters. One line holds one sentence."
+        elif "\0" in text:
+            fault = "A zero byte: this is no text."
+        elif END in words:
+            fault = f"The word {END} is reserved for ends of sentences. Remove it."
         for word in words:
-            number = numbers.get(word)
-            if number is None and grows:
-                number = numbers.setdefault(word, len(numbers))
+            number = numbers.setdefault(word, len(numbers)) if grows else numbers.get(word, numbers.get(UNKNOWN))
             if number is None:
-                number = numbers.get(UNKNOWN)
-            if number is None:
-                raise DataError(
-                    f"{word!r} does not occur in the training text, which has no {UNKNOWN} to replace it.", path, line
-                )
+                fault = f"{word!r} does not occur in the training text, which has no {UNKNOWN} to replace it."
+                break
             tokens.append(number)
-        tokens.append(numbers[END])
+        if fault:
+            raise DataError(fault, path, line)
+        if words:
+            tokens.append(numbers[END])
     if len(tokens) == 0:
         raise DataError("There are no sentences in the file.", path)
     return np.frombuffer(tokens, dtype=np.int32).copy()
-
-
-def _sentences(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line number and the words of every line that is not blank."""
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(iter(lambda: file.readline(MOST_BYTES + 1), b""), 1):
-                if len(line) > MOST_BYTES:
-                    raise DataError(f"The line has more than {MOST_BYTES} bytes. One line holds one sentence.", path, number)
-                try:
-                    words = line.decode("utf-8-sig" if number == 1 else "utf-8").split()
-                except UnicodeDecodeError:
-                    raise DataError("Not UTF-8 text.", path, number) from None
-                if any("\0" in word for word in words):
-                    raise DataError("A zero byte: this is no text.", path, number)
-                if END in words:
-                    raise DataError(f"The word {END} is reserved for ends of sentences. Remove it.", path, number)
-                if words:
-                    yield number, words
-    except OSError as error:
-        raise DataError(f"Cannot be read: {error.strerror}.", path) from None

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dgl_treestack.sequence import SequenceCell, State
+from dgl_treestack.cells import State
+from dgl_treestack.sequence import SequenceCell
 
 EVALUATED = 200  # tokens per step of an evaluation
 

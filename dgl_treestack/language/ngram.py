@@ -33,8 +33,8 @@ class KneserNey:
     about a hundred bytes per word of the text.
     """
 
-    def __init__(self, tokens: Sequence[int] | np.ndarray, words: int, *, order: int = ORDER, discount: float = DISCOUNT):
-        self.order, self.words, self.discount = order, words, discount
+    def __init__(self, tokens: Sequence[int] | np.ndarray, words: int, *, order: int = ORDER):
+        self.order, self.words = order, words
         text = np.concatenate([np.zeros(order - 1, dtype=np.int64), np.asarray(tokens, dtype=np.int64)])
         keys, counts = list[np.ndarray](), list[np.ndarray]()
         numbers = np.zeros(len(text), dtype=np.int64)  # of the n-grams that end at each word, from the first complete one on
@@ -68,27 +68,20 @@ class KneserNey:
             totals = np.where(inside, order.totals[np.where(inside, contexts, 0)], 0)
             seen = totals > 0
             counts = np.where(ngrams >= 0, order.counts[ngrams], 0)[seen]
-            backoff = self.discount * order.kinds[contexts[seen]] * probabilities[seen]
-            probabilities[seen] = (np.maximum(counts - self.discount, 0) + backoff) / totals[seen]
+            backoff = DISCOUNT * order.kinds[contexts[seen]] * probabilities[seen]
+            probabilities[seen] = (np.maximum(counts - DISCOUNT, 0) + backoff) / totals[seen]
         return probabilities
 
     def perplexity(self, tokens: np.ndarray, *, cache: bool = False) -> float:
         """Return the perplexity of a text, including ends of sentences. cache: mix in the relative frequencies among the last
         500 words with a weight of a tenth."""
         probabilities = self.probabilities(tokens)
-        if cache:
-            probabilities[1:] = (1 - SHARE) * probabilities[1:] + SHARE * _cache_probabilities(tokens)[1:]
+        recent, counts = deque[int](), Counter[int]()
+        for i, word in enumerate(map(int, tokens) if cache else ()):
+            if recent:  # the first word has none before it
+                probabilities[i] = (1 - SHARE) * probabilities[i] + SHARE * (counts[word] / len(recent))
+            recent.append(word)
+            counts[word] += 1
+            if len(recent) > CACHE:
+                counts[recent.popleft()] -= 1
         return math.exp(-float(np.log(probabilities).mean()))
-
-
-def _cache_probabilities(tokens: np.ndarray) -> np.ndarray:
-    """Return for every word (T,) its relative frequency among the 500 words before it; 0 for the first."""
-    recent, counts = deque[int](), Counter[int]()
-    shares = np.zeros(len(tokens))
-    for i, word in enumerate(map(int, tokens)):
-        shares[i] = counts[word] / max(len(recent), 1)
-        recent.append(word)
-        counts[word] += 1
-        if len(recent) > CACHE:
-            counts[recent.popleft()] -= 1
-    return shares

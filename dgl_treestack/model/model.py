@@ -10,11 +10,10 @@ import torch
 from torch import Tensor, nn
 
 import dgl_treestack  # for the public name `Run`: runs are a layer above models
-from dgl_treestack import cells, encoders
+from dgl_treestack import cells
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.language import find
@@ -22,8 +21,9 @@ from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.model.dataset import Batch, Dataset, prepare
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.propagate import ENGINES, compute, draw_noise, propagate
-from dgl_treestack.tasks import Item, NodeStates, Task
-from dgl_treestack.tasks import tasks as task_table
+from dgl_treestack.sequence import encoders
+from dgl_treestack.sequence.encoders import Encoder
+from dgl_treestack.tasks import Item, NodeStates, Task, registry
 
 if TYPE_CHECKING:
     from dgl_treestack.model.signals import NodeSignals
@@ -90,9 +90,7 @@ class Model(nn.Module):
         tasks = (tasks,) if isinstance(tasks, str) else tuple(tasks)
         of_heads = {"tasks": tasks, "class_weights": class_weights, "head_settings": head_settings}
         arguments = {"name": name, "hidden": hidden, "masks": masks, "signals": signals, **of_heads, **cell}
-        for task in tasks:
-            if task not in task_table():
-                raise ConfigurationError(unknown("task", task, task_table()))
+        kinds = {task: registry[task] for task in tasks}
         vocabulary = Vocabulary.preset(vocabulary) if isinstance(vocabulary, str) else vocabulary
         signature = find(signature) if isinstance(signature, str) else signature
         module = _cell_or_encoder(name, len(vocabulary), signature, hidden, cell)
@@ -100,10 +98,10 @@ class Model(nn.Module):
         for task in head_settings:
             if task not in tasks:
                 raise ConfigurationError("Settings of a head: " + unknown("task", task, tasks))
-        built = [task_table()[task].with_settings(hidden, signature, slots, head_settings.get(task, {})) for task in tasks]
+        built = [kind.with_settings(hidden, signature, slots, head_settings.get(task, {})) for task, kind in kinds.items()]
         losses = None
         if signals:
-            from dgl_treestack.model.signals import NodeSignals
+            from dgl_treestack.model.signals import NodeSignals  # here, since it loads FLINT: 0.2 s
 
             losses = NodeSignals(hidden, **{"slots": slots, **signals})
         model = cls(module, built, vocabulary, signature, masks=masks, signals=losses)
@@ -162,10 +160,9 @@ class Model(nn.Module):
         """
         trees: list[Expression] = []
         for equation in [equations] if isinstance(equations, str | Expression) else equations:
-            if isinstance(equation, str):
-                tree = Expression.parse(equation, self.signature)
-            else:
-                tree = Expression(equation.names, equation.texts, equation.arities, self.signature)
+            tree = Expression.parse(equation, self.signature) if isinstance(equation, str) else equation
+            if tree.signature != self.signature:
+                tree = Expression(tree.names, tree.texts, tree.arities, self.signature)
             names = self.known_names(tree)
             trees.append((tree.with_variables(names) if names else tree).recognised())
         dataset = self.prepare([Example(tree) for tree in trees], task)
@@ -260,13 +257,27 @@ class Model(nn.Module):
 
     def losses(self, output: Tensor, batch: Batch) -> Tensor:
         """Return the loss (B,) of every output under the task of its tree."""
-        targets = batch.targets.to(output)
-        return self._by_task(batch, lambda head, trees: _one_each(head, "loss", output[trees], targets[trees]))
+        return self._for_targets("loss", output, batch)
 
     def correct(self, output: Tensor, batch: Batch) -> Tensor:
         """Return 1 for a correct output, else 0 (B,)."""
+        return self._for_targets("correct", output, batch)
+
+    def _for_targets(self, method: str, output: Tensor, batch: Batch) -> Tensor:
+        """Return what `loss` or `correct` of the heads returns (B,). Raises RuntimeError for another shape."""
         targets = batch.targets.to(output)
-        return self._by_task(batch, lambda head, trees: _one_each(head, "correct", output[trees], targets[trees]))
+
+        def values_of(head: Task, trees: Any) -> Tensor:
+            values: Tensor = getattr(head, method)(output[trees], targets[trees])
+            if values.shape != targets[trees].shape:  # a mean would train, and silently wrongly
+                raise RuntimeError(
+                    f"{type(head).__name__}.{method} returned the shape {tuple(values.shape)} for outputs "
+                    f"{tuple(output[trees].shape)} and targets {tuple(targets[trees].shape)}; it must return a number for each "
+                    "target."
+                )
+            return values.to(output)
+
+        return self._by_task(batch, values_of)
 
     def _by_task(self, batch: Batch, function: Callable[[Task, Any], Tensor]) -> Tensor:
         """Call a function once per head, with the indices of its trees, and return the values of all trees (B, ...)."""
@@ -289,17 +300,6 @@ class Model(nn.Module):
         return {"task": head.name, **head.record(example, item, output)}
 
 
-def _one_each(head: Task, method: str, output: Tensor, target: Tensor) -> Tensor:
-    """Return what `loss` or `correct` of a head returns, in the type of the outputs. Raises RuntimeError unless it is (B,)."""
-    values: Tensor = getattr(head, method)(output, target)
-    if values.shape != target.shape:
-        raise RuntimeError(
-            f"{type(head).__name__}.{method} returned the shape {tuple(values.shape)} for outputs {tuple(output.shape)} and "
-            f"targets {tuple(target.shape)}; it must return a number for each target."
-        )
-    return values.to(output)
-
-
 def _cell_or_encoder(
     name: str | type[cells.Cell], leaves: int, signature: Signature, hidden: int, settings: dict[str, Any]
 ) -> cells.Cell | Encoder:
@@ -311,11 +311,9 @@ def _cell_or_encoder(
             raise ConfigurationError(
                 f"{name!r} is the name of a registered cell and of a sequence or attention model. Rename the cell."
             )
-        share, vector_size = settings.pop("share", "operator"), settings.pop("vector_size", 0)
-        if share != "operator":
-            raise ConfigurationError(f"'share' is {share!r}; {name} has no weights per operator to share.")
-        if vector_size:
-            raise ConfigurationError(f"'vector_size' is {vector_size}; {name} has no leaf encoder. Use a tree model.")
+        for key, default, lacking in (("share", "operator", "weights per operator"), ("vector_size", 0, "leaf encoder")):
+            if (value := settings.pop(key, default)) != default:
+                raise ConfigurationError(f"{key!r} is {value!r}; {name} has no {lacking}. Use a tree model.")
         return encoders.build(name, leaves, len(signature.operators), hidden, **settings)
     if spec is None:
         message = unknown("model", str(name), [*cells.models(), *encoders.encoders()])

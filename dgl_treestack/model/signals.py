@@ -51,7 +51,7 @@ class NodeSignals(nn.Module):
         hidden: int,
         *,
         value: float = 0.0,
-        equivalence: float = 0.0,
+        equivalence: float = 0.0,  # beside values it cost a point of accuracy
         points: int = 8,
         slots: int = 1,
         width: int = 32,

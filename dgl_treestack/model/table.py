@@ -3,9 +3,10 @@
 import math
 from typing import Any
 
-from dgl_treestack import cells, encoders
+from dgl_treestack import cells
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.expression.operators import MATH
+from dgl_treestack.sequence import encoders
 
 HIDDEN = 50
 

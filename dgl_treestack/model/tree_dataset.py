@@ -1,12 +1,10 @@
 """Trees as a DGL data set, for `dgl.dataloading.GraphDataLoader` and anything that takes a torch `Dataset`."""
 
 import hashlib
-import io
 import json
 import logging
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,21 +12,24 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import Subset
 
-from dgl_treestack import atomic, resources
+from dgl_treestack import resources
 from dgl_treestack._dgl import DGLDataset, DGLGraph, batch
 from dgl_treestack.data import formats, graph
 from dgl_treestack.data.forest import Forest
 from dgl_treestack.data.formats import Example
+from dgl_treestack.data.stored_forest import MANIFEST
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.errors import ConfigurationError, DataError, OutputError, unknown
+from dgl_treestack.errors import ConfigurationError, OutputError
 from dgl_treestack.expression.language import find
 from dgl_treestack.expression.operators import MATH, Signature
-from dgl_treestack.model.dataset import prepare, settings_of_columns
-from dgl_treestack.tasks import tasks as task_table
+from dgl_treestack.model import stored_set
+from dgl_treestack.model.dataset import Dataset, prepare
+from dgl_treestack.processes import locked
+from dgl_treestack.tasks import registry
 
 logger = logging.getLogger(__name__)
-FORMAT = 4  # version of the cached file
 IGNORED = -100  # the default of torch's `ignore_index`
 Sample = tuple[DGLGraph, Tensor]
 
@@ -43,7 +44,7 @@ class TreeDataset(DGLDataset):
     source: a file of equations, or several, by path or by a name such as `bundled:quickstart/train`; or examples.
     vocabulary: or the name of a preset; `Model.dataset` passes the model's. signature: or the name or file of a language.
     tasks: every example is prepared for the first of them that accepts it; the examples of a batch must have one task.
-    save_dir: folder of the cache, by default DGL's (`~/.dgl`, or DGL_DOWNLOAD_DIR); a cached file is replaced when files,
+    save_dir: folder of the cache, by default DGL's (`~/.dgl`, or DGL_DOWNLOAD_DIR); its columns are made anew when files,
     vocabulary, tasks or signature change. transform: applied to the graph of every sample.
 
     A graph is built when its sample is accessed. `collate`, for a loader's `collate_fn`, builds the graph of a batch at once:
@@ -54,9 +55,7 @@ class TreeDataset(DGLDataset):
     >>> loader = GraphDataLoader(data, batch_size=32, shuffle=True, collate_fn=data.collate)  # doctest: +SKIP
     """
 
-    forest: Forest
-    targets: np.ndarray
-    task: np.ndarray
+    prepared: Dataset  # of one process in memory, of the next ones in files
 
     def __init__(
         self,
@@ -70,30 +69,27 @@ class TreeDataset(DGLDataset):
         verbose: bool = False,
         transform: Any = None,
     ):
-        tasks = (tasks,) if isinstance(tasks, str) else tasks
-        for task in tasks:
-            if task not in task_table():
-                raise ConfigurationError(unknown("task", task, task_table()))
-        self.at_nodes = any(task_table()[task].at_nodes for task in tasks)  # whether targets are of nodes
-        if len(tasks) > 1 and self.at_nodes:
-            raise ConfigurationError("A task at nodes cannot be in a TreeDataset with other tasks. Make one of its own.")
-        signature = find(signature) if isinstance(signature, str) else signature
-        self.signature, self.tasks = signature, tuple(tasks)
+        self.tasks = (tasks,) if isinstance(tasks, str) else tuple(tasks)
+        kinds = [registry[task] for task in self.tasks]
+        self.at_nodes = any(task.at_nodes for task in kinds)  # whether targets are of nodes
+        self.has_classes = all(task.has_classes for task in kinds)  # whether targets are indices of classes
+        self.signature = find(signature) if isinstance(signature, str) else signature
         self.vocabulary = Vocabulary.preset(vocabulary) if isinstance(vocabulary, str) else vocabulary
         entries = list(source) if isinstance(source, Iterable) and not isinstance(source, str) else [source]
         self.files = [str(entry) for entry in entries if isinstance(entry, str | Path)]
         self._examples = [entry for entry in entries if isinstance(entry, Example)]
         if len(self.files) + len(self._examples) != len(entries) or (self.files and self._examples):
             raise ConfigurationError("A TreeDataset is made of files, or of examples, not of both or anything else.")
+        if len(self.tasks) > 1 and self.at_nodes:
+            raise ConfigurationError("A task at nodes cannot be in a TreeDataset with other tasks. Make one of its own.")
         # No cache for examples, which are in memory, nor for a user's task, whose code may change.
-        self._is_cached = bool(self.files) and all(task_table()[task].is_ours() for task in self.tasks)
-        settings = settings_of_columns(self.vocabulary, signature, self.tasks)
-        self._key = json.dumps([self.fingerprint, FORMAT, *settings])  # everything that the columns depend on
+        self._is_cached = bool(self.files) and all(task.is_ours() for task in kinds)
+        self._made_from = stored_set.origin([self.fingerprint], self.vocabulary, self.signature, self.tasks)
         super().__init__(
             "treestack",
             save_dir=None if save_dir is None else str(save_dir),
             raw_dir=None if save_dir is None else str(save_dir),
-            hash_key=self._key,
+            hash_key=json.dumps(self._made_from),
             force_reload=force_reload,
             verbose=verbose,
             transform=transform,
@@ -110,52 +106,34 @@ class TreeDataset(DGLDataset):
 
     def process(self) -> None:
         """Prepare the examples of the files."""
-        heads = [task_table()[name].build(1, self.signature) for name in self.tasks]
-        prepared = prepare(self.examples, heads, self.vocabulary, self.signature)
-        self.forest, self.targets, self.task = prepared.forest, prepared.targets, prepared.task
-        if self.at_nodes:
-            start_of_tree_of_output = np.repeat(self.forest.offsets[:-1], np.diff(prepared.offsets))
-            self.targets = np.full(len(self.forest.nodes), np.nan)
-            self.targets[start_of_tree_of_output + prepared.nodes] = prepared.targets
+        heads = [registry[task].build(1, self.signature) for task in self.tasks]
+        self.prepared = prepare(self.examples, heads, self.vocabulary, self.signature)
 
     def _download(self) -> None:
         """Do nothing: DGL's method creates folders even if nothing is cached."""
 
     @property
-    def _path(self) -> Path:
-        return Path(self.save_path) / f"{self.hash}.npz"
+    def _folder(self) -> Path:
+        return Path(self.save_path) / self.hash
 
     def has_cache(self) -> bool:
-        """Whether there is a cached file to load."""
-        return self._is_cached and self._path.is_file()
+        """Whether there are columns in the cache to load."""
+        return self._is_cached and (self._folder / MANIFEST).is_file()
 
     def save(self) -> None:
         """Write the columns to the cache, except those of examples or of a user's task."""
-        if not self._is_cached:
+        if not self._is_cached or not len(self):
             return
-        content, forest = io.BytesIO(), self.forest
-        np.savez(
-            content,
-            key=np.array(self._key),
-            leaves=np.array(json.dumps(forest.leaves)),
-            nodes=forest.nodes,
-            offsets=forest.offsets,
-            targets=self.targets,
-            task=self.task,
-        )
         try:
-            atomic.write_bytes(self._path, content.getvalue())
-        except OutputError as error:
+            self._folder.parent.mkdir(parents=True, exist_ok=True)
+            with locked(self._folder.parent):  # processes of one run make the same set at once
+                stored_set.write(self._folder, [(self.forest, self.prepared)], self._made_from)
+        except (OSError, OutputError) as error:
             logger.warning("The columns of %s are not kept: %s", ", ".join(self.files), error)
 
     def load(self) -> None:
-        """Read the columns from the cache. Raises an error for a damaged file, or another key; DGL then calls `process`."""
-        with np.load(io.BytesIO(self._path.read_bytes())) as arrays:  # which compares the checksum of every array
-            if arrays["key"].item() != self._key:
-                raise DataError("This cached file was made from other equations.", self._path)
-            leaves = tuple((str(kind), str(text)) for kind, text in json.loads(arrays["leaves"].item()))
-            self.forest = Forest(self.signature, leaves, arrays["nodes"], arrays["offsets"])
-            self.targets, self.task = arrays["targets"], arrays["task"]
+        """Open the columns in the cache. Raises an error for damaged or other ones; DGL then calls `process`."""
+        self.prepared = stored_set.read(self._folder, self._made_from, self.vocabulary, self.signature)
 
     # Samples
 
@@ -166,30 +144,46 @@ class TreeDataset(DGLDataset):
         index = operator.index(i)
         if not -len(self) <= index < len(self):
             raise IndexError(f"There is no tree {index} among {len(self)}.")
-        sample: Sample = Samples(self, [index % len(self)])[0]
-        return sample
+        index %= len(self)
+        tree, targets = graph.build(self.forest, [index]), self.targets_of([index])
+        return (tree if self._transform is None else self._transform(tree)), targets if self.at_nodes else targets[0]
 
-    def __getitems__(self, indices: Sequence[int | Tensor]) -> "Samples":
-        """Return the samples of a batch, as a loader asks for them; their graphs are not built yet."""
-        return Samples(self, [int(index) for index in indices])
+    def __getitems__(self, indices: Sequence[int | Tensor]) -> Subset[Sample]:
+        """Return the samples of a batch, as a loader asks for them; a graph is built when its sample is accessed."""
+        return Subset(self, [int(index) for index in indices])
 
     @staticmethod
-    def collate(samples: "Sequence[Sample] | Samples") -> Sample:
+    def collate(samples: Iterable[Sample] | Subset[Sample]) -> Sample:
         """Return one batched graph, and the targets (B,), or (nodes,) for a task at nodes."""
-        if isinstance(samples, Samples) and samples.dataset._transform is None:
-            dataset, indices = samples.dataset, samples.indices
-            return graph.build(dataset.forest, indices), dataset.targets_of(indices)
-        graphs, targets = zip(*samples, strict=True)
+        if isinstance(samples, Subset) and isinstance(samples.dataset, TreeDataset) and samples.dataset._transform is None:
+            dataset, indices = samples.dataset, [i % len(samples.dataset) for i in samples.indices]
+            return graph.build(dataset.forest, indices), dataset.targets_of(indices)  # 30 times as fast as `dgl.batch`
+        graphs, targets = zip(*samples, strict=True)  # type: ignore[misc]  # a `Subset` can be iterated over
         return batch(list(graphs)), torch.cat([target.reshape(-1) for target in targets])
+
+    @property
+    def forest(self) -> Forest:
+        """The trees as columns."""
+        return self.prepared.forest
+
+    @cached_property
+    def targets(self) -> np.ndarray:
+        """(len,) targets, or those of all nodes for a task at nodes; NaN where unknown."""
+        if not self.at_nodes:
+            return self.prepared.targets
+        targets = np.full(len(self.forest.nodes), np.nan)
+        start_of_tree_of_output = np.repeat(self.forest.offsets[:-1], np.diff(self.prepared.offsets))
+        targets[start_of_tree_of_output + self.prepared.nodes] = self.prepared.targets
+        return targets
 
     def targets_of(self, trees: Sequence[int]) -> Tensor:
         """Return the targets of the trees at these indices, or of all their nodes."""
         if self.at_nodes:
             offsets = self.forest.offsets
-            targets = np.concatenate([self.targets[offsets[i % len(self)] : offsets[i % len(self) + 1]] for i in trees])
+            targets = np.concatenate([self.targets[offsets[i] : offsets[i + 1]] for i in trees])
         else:
             targets = self.targets[trees]
-        if all(task_table()[task].has_classes for task in self.tasks):
+        if self.has_classes:
             return torch.from_numpy(np.nan_to_num(targets, nan=IGNORED).astype(np.int64))
         return torch.from_numpy(targets).float()
 
@@ -204,23 +198,3 @@ class TreeDataset(DGLDataset):
         return self._examples or [
             example for name in self.files for example in formats.read(resources.find_data(name), self.signature)
         ]
-
-
-@dataclass(frozen=True, eq=False)
-class Samples(Sequence[Sample]):
-    """Samples of a data set by their indices. A graph is built when its sample is accessed."""
-
-    dataset: TreeDataset
-    indices: Sequence[int]
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def __getitem__(self, i: Any) -> Any:
-        if isinstance(i, slice):
-            return Samples(self.dataset, self.indices[i])
-        index, transform = self.indices[i], self.dataset._transform
-        tree = graph.build(self.dataset.forest, [index])
-        targets = self.dataset.targets_of([index])
-        target = targets if self.dataset.at_nodes else targets[0]
-        return (tree if transform is None else transform(tree)), target

@@ -5,13 +5,16 @@ runs grouped by a label, `draw_data(data) -> Figure` plain data. `audit` is draw
 the manifests of generated data. All have one style: readable in grey, vector and bitmap, the same bytes for the same input.
 """
 
+import functools
 import importlib
 import io
 import pkgutil
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from dgl_treestack.errors import ConfigurationError, unknown
 
@@ -31,8 +34,8 @@ SETTINGS: dict[Any, Any] = {
     "axes.grid": True,
     "grid.alpha": 0.3,
     "legend.frameon": False,
-    "svg.hashsalt": "dgl-treestack",
-    "svg.fonttype": "none",
+    "svg.hashsalt": "dgl-treestack",  # ids in SVG are random without it, so that equal figures would have other bytes
+    "svg.fonttype": "none",  # text stays text
     "savefig.dpi": 150,
 }
 
@@ -56,21 +59,34 @@ def plot(name: str, folders: Sequence[Path], output: Path, on: str = "") -> list
 
     if name not in figures():
         raise ConfigurationError(unknown("figure", name, figures()))
-    if name in _OF_MANIFESTS:
-        if on:
-            raise ConfigurationError(f"The figure {name!r} is not drawn from runs. Leave out --on.")
-        return _draw_and_save(name, "draw", [read_manifest(folder) for folder in folders], output)
-    return _draw_and_save(name, "draw", [run_result.read(folder, on) for folder in folders], output)
+    if name in _OF_MANIFESTS and on:
+        raise ConfigurationError(f"The figure {name!r} is not drawn from runs. Leave out --on.")
+    read = read_manifest if name in _OF_MANIFESTS else functools.partial(run_result.read, on=on)
+    return draw(name, [read(folder) for folder in folders], output)
 
 
-def draw_groups(name: str, groups: Mapping[str, Sequence[Any]], output: Path) -> list[Path]:
-    """Draw a figure of runs (`results.run_result.RunResult`) by label and save it as SVG and PNG. Returns the paths written."""
-    return _draw_and_save(name, "draw_groups", groups, output)
+def draw(name: str, data: Any, output: Path) -> list[Path]:
+    """Draw a figure in the common style and save it atomically as SVG and PNG. Returns the paths written.
 
+    data: what the figure's function takes: runs (`results.run_result.RunResult`), label -> runs, or plain data.
+    """
+    import matplotlib
 
-def draw_data(name: str, data: Any, output: Path) -> list[Path]:
-    """Draw a figure of plain data and save it as SVG and PNG. Returns the paths written."""
-    return _draw_and_save(name, "draw_data", data, output)
+    from dgl_treestack import atomic
+
+    module = importlib.import_module(f"{__name__}.{name}")
+    function = "draw_data" if hasattr(module, "draw_data") else "draw_groups" if isinstance(data, Mapping) else "draw"
+    written = []
+    with matplotlib.rc_context(SETTINGS):
+        figure = getattr(module, function)(data)
+        check_output(output)
+        # the date, and the version of matplotlib, would also change the bytes
+        for suffix, metadata in ((".svg", {"Date": None}), (".png", {"Software": None})):
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format=suffix[1:], metadata=metadata)
+            written.append(output.with_suffix(suffix))
+            atomic.write_bytes(written[-1], buffer.getvalue())
+    return written
 
 
 def check_output(output: Path) -> None:
@@ -79,41 +95,30 @@ def check_output(output: Path) -> None:
         raise ConfigurationError(f"Figures are written as SVG and PNG; {output.suffix!r} is neither.")
 
 
-def _draw_and_save(name: str, function: str, data: Any, output: Path) -> list[Path]:
-    """Call a function of a figure's file in the common style, and write the figure atomically as SVG and PNG."""
-    import matplotlib
-
-    from dgl_treestack import atomic
-
-    with matplotlib.rc_context(SETTINGS):
-        figure = getattr(importlib.import_module(f"{__name__}.{name}"), function)(data)
-        check_output(output)
-        written = []
-        for suffix, metadata in ((".svg", {"Date": None}), (".png", {"Software": None})):
-            buffer = io.BytesIO()
-            figure.savefig(buffer, format=suffix[1:], metadata=metadata)
-            path = output.with_suffix(suffix)
-            atomic.write_bytes(path, buffer.getvalue())
-            written.append(path)
-    return written
-
-
 def line(i: int) -> dict[str, str]:
     """Return colour, marker and line style of the i-th series."""
     return {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], "linestyle": LINES[i % len(LINES)]}
 
 
-def draw_seeds(axes: "Axes", curves: Sequence[Mapping[int, float]], label: str, i: int) -> None:
-    """Draw the i-th series of a panel: the mean over seeds, in a band of one sample standard deviation.
+def draw_seeds(
+    panels: "Sequence[Axes]",
+    groups: Mapping[str, Sequence[Any]],
+    curve_of: Callable[[Any], Mapping[int, float | Sequence[float]]],
+) -> None:
+    """Draw a line per label in every panel: the mean over seeds, in a band of one sample standard deviation.
 
-    curves: a curve per seed, depth (or epoch) -> value. Only depths that all curves have are drawn.
+    groups: label -> runs, one per seed. curve_of: gives of a run depth (or epoch) -> value, or a value for every panel. Only
+    depths that the curves of all seeds have are drawn.
     """
-    depths = [depth for depth in curves[0] if all(depth in curve for curve in curves)]
-    means = [statistics.fmean(curve[depth] for curve in curves) for depth in depths]
-    seeds = f"{len(curves)} seed{'s' if len(curves) > 1 else ''}"
-    axes.plot(depths, means, **line(i), markersize=4.5, label=f"{label} ({seeds})")  # type: ignore[arg-type]
-    if len(curves) > 1:
-        deviations = [statistics.stdev(curve[depth] for curve in curves) for depth in depths]
-        low = [mean - deviation for mean, deviation in zip(means, deviations, strict=True)]
-        high = [mean + deviation for mean, deviation in zip(means, deviations, strict=True)]
-        axes.fill_between(depths, low, high, color=line(i)["color"], alpha=0.15, linewidth=0)
+    for i, (label, runs) in enumerate(groups.items()):
+        curves = [{depth: np.atleast_1d(values) for depth, values in curve_of(run).items()} for run in runs]
+        depths = [depth for depth in curves[0] if all(depth in curve for curve in curves)]
+        title = f"{label} ({len(curves)} seed{'s' if len(curves) > 1 else ''})"
+        for field, axes in enumerate(panels):
+            of_depths = [[curve[depth][field] for curve in curves] for depth in depths]
+            means = [statistics.fmean(of_seeds) for of_seeds in of_depths]
+            axes.plot(depths, means, **line(i), markersize=4.5, label=title)  # type: ignore[arg-type]
+            if len(curves) > 1:
+                deviations = [statistics.stdev(of_seeds) for of_seeds in of_depths]
+                low, high = np.subtract(means, deviations), np.add(means, deviations)
+                axes.fill_between(depths, low, high, color=line(i)["color"], alpha=0.15, linewidth=0)

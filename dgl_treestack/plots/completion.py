@@ -22,12 +22,14 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     figure = Figure(figsize=(9.0, 3.6 * len(sets)), layout="constrained")
     panels = figure.subplots(len(sets), len(PANELS), sharey="row", squeeze=False)
     for row, name in zip(panels, sets, strict=True):
-        blanks_by_depth = {label: [records.by(run.of(name)) for run in runs] for label, runs in groups.items()}
-        depths = sorted({depth for by_depths in blanks_by_depth.values() for by_depth in by_depths for depth in by_depth})
-        for axes, (kind, limit, title) in zip(row, PANELS, strict=True):
-            for i, (label, by_depths) in enumerate(blanks_by_depth.items()):
-                curves = [{depth: top(blanks, kind, limit) for depth, blanks in by_depth.items()} for by_depth in by_depths]
-                draw_seeds(axes, curves, label, i)
+
+        def tops(run: RunResult, name: str = name) -> dict[int, list[float]]:
+            by_depth = records.by(run.of(name)).items()
+            return {depth: [top(blanks, kind, limit) for kind, limit, _ in PANELS] for depth, blanks in by_depth}
+
+        draw_seeds(row, groups, tops)
+        depths = sorted({depth for axes in row for drawn in axes.get_lines() for depth in drawn.get_xdata()})
+        for axes, (_, _, title) in zip(row, PANELS, strict=True):
             axes.set(xticks=depths, title=title + SETS[name], xlabel="depth of the equation")
         row[0].set(ylabel="blanks filled (%)", ylim=(0, None))
     panels[0][-1].legend(fontsize=8)

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dgl_treestack.data import records
-from dgl_treestack.data.records import Table
+from dgl_treestack.data.records import Table, accuracy
 from dgl_treestack.errors import DataError
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.plots import draw_seeds
@@ -60,17 +60,11 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     return figure
 
 
-def accuracy_by_depth(run: RunResult, name_of_set: str = "test") -> dict[int, float]:
-    """Return depth, or other measure, -> accuracy in per cent on a set, without depths of too few equations."""
-    return {depth: records.accuracy(group) for depth, group in _large_depths(run, name_of_set).items()}
-
-
-def _large_depths(run: RunResult, name_of_set: str) -> dict[int, Table]:
-    """Return the answers of every depth with at least MIN_EQUATIONS. Raises DataError when there is none."""
-    by_depth = records.by(run.of(name_of_set), run.config.data.group_by)
-    groups = {depth: group for depth, group in by_depth.items() if len(group) >= MIN_EQUATIONS}
+def large_depths(run: RunResult, name_of_set: str = "test") -> dict[int, Table]:
+    """Return the answers of every depth, or other measure, with MIN_EQUATIONS or more. Raises DataError when there is none."""
+    group_by = run.config.data.group_by
+    groups = {depth: group for depth, group in records.by(run.of(name_of_set), group_by).items() if len(group) >= MIN_EQUATIONS}
     if not groups:
-        group_by = run.config.data.group_by
         message = f"No value of {group_by!r} in its test set has the {MIN_EQUATIONS} trees that a point needs. Evaluate more."
         raise DataError(message, run.folder)
     return groups
@@ -78,13 +72,12 @@ def _large_depths(run: RunResult, name_of_set: str) -> dict[int, Table]:
 
 def _draw_panel(axes: Axes, groups: Mapping[str, Sequence[RunResult]], name_of_set: str) -> None:
     """Draw the curves of all groups on a set, the share of the more frequent label, and a shade over the training depths."""
-    for i, (name, group) in enumerate(groups.items()):
-        draw_seeds(axes, [accuracy_by_depth(run, name_of_set) for run in group], name, i)
+    draw_seeds([axes], groups, lambda run: {n: accuracy(table) for n, table in large_depths(run, name_of_set).items()})
     runs = [run for group in groups.values() for run in group]
     group_by = runs[0].config.data.group_by
     # If test sets differ, the majority of a depth is that of the first run with this depth.
     majority = {
-        depth: records.majority(table) for run in reversed(runs) for depth, table in _large_depths(run, name_of_set).items()
+        depth: records.majority(table) for run in reversed(runs) for depth, table in large_depths(run, name_of_set).items()
     }
     depths = sorted(majority)
     shares = [majority[depth] for depth in depths]

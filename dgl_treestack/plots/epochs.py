@@ -17,8 +17,7 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     """Draw the figure for runs that are grouped already: label -> runs that differ in their seed."""
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.add_subplot()
-    for i, (label, runs) in enumerate(groups.items()):
-        draw_seeds(axes, [{row["epoch"]: row["validation_accuracy"] for row in run.rows} for run in runs], label, i)
+    draw_seeds([axes], groups, lambda run: {row["epoch"]: row["validation_accuracy"] for row in run.rows})
     axes.set(xlabel="epoch", ylabel="validation accuracy (%)")
     axes.legend()
     return figure

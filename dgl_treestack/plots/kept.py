@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from dgl_treestack.plots import draw_seeds, line
-from dgl_treestack.results.metrics import percent
+from dgl_treestack.results.metrics import mean
 from dgl_treestack.results.run_result import RunResult
 
 ACTIONS = ("without push", "without pop", "without noop")
@@ -23,10 +23,9 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     """
     figure = Figure(figsize=(11.0, 4.0), layout="constrained")
     by_rows, by_action = figure.subplots(1, 2)
+    draw_seeds([by_rows], groups, lambda run: _accuracies(run)[0])
     for i, (label, runs) in enumerate(groups.items()):
-        curves = [_accuracies(run) for run in runs]
-        counts = [{int(name.split()[1]): value for name, value in curve.items() if "rows" in name} for curve in curves]
-        draw_seeds(by_rows, [dict(sorted(curve.items())) for curve in counts], label, i)
+        curves = [_accuracies(run)[1] for run in runs]
         actions = [name for name in ACTIONS if name in curves[0]]
         bars = [[curve[name] for curve in curves] for name in actions]
         x = [position + WIDTH * ((i + 0.5) / len(groups) - 0.5) for position in range(len(actions))]
@@ -41,13 +40,12 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     return figure
 
 
-def _accuracies(run: RunResult) -> dict[str, float]:
-    """Return the accuracy in per cent beyond the training depths for every column of its records."""
+def _accuracies(run: RunResult) -> tuple[dict[int, float], dict[str, float]]:
+    """Return the accuracy in per cent beyond the training depths by the number of rows, and by the action switched off."""
     table = run.of("less stack")
     beyond = table.filter(pl.col("depth") >= run.trained.stop)
-    shares = {
-        name: percent(beyond if len(beyond) else table, name)
-        for name in table.columns
-        if name.startswith("rows ") or name in ACTIONS
-    }
-    return {name: value for name, value in shares.items() if not math.isnan(value)}
+    names = [name for name in table.columns if name.startswith("rows ") or name in ACTIONS]
+    shares = {name: mean(beyond if len(beyond) else table, name, 100) for name in names}
+    known = {name: value for name, value in shares.items() if not math.isnan(value)}
+    by_rows = {int(name.split()[1]): value for name, value in known.items() if name.startswith("rows ")}
+    return dict(sorted(by_rows.items())), known

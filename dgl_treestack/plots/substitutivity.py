@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dgl_treestack.data.records import Table
 from dgl_treestack.errors import DataError
 from dgl_treestack.plots import line
 from dgl_treestack.results import metrics
@@ -22,9 +20,12 @@ PERPLEXITY, SEED, COLUMNS = 30.0, 0, 3
 def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     """Draw a panel per model, of the first of its runs, all with the same t-SNE settings.
 
+    A class is named after its simplest expression: fewest minus signs, then shortest.
     The runs have the set `expressions`, of `extras.representations`.
     Raises DataError with fewer than two value classes of five expressions.
     """
+    from sklearn.manifold import TSNE
+
     rows = math.ceil(len(groups) / COLUMNS)
     columns = min(COLUMNS, len(groups))
     figure = Figure(figsize=(3.3 * columns, 3.2 * rows + 0.5), layout="constrained")
@@ -33,36 +34,23 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
         expressions = metrics.in_large_classes(runs[0].of("expressions"))
         if expressions["class"].n_unique() < 2:
             raise DataError("There are no two value classes of five expressions to show.", runs[0].folder)
-        _draw_panel(axes, expressions)
+        vectors, perplexity = np.array(expressions["h"].to_list()), min(PERPLEXITY, (len(expressions) - 1) / 3)
+        embedding = TSNE(init="pca", learning_rate="auto", perplexity=perplexity, random_state=SEED)  # PCA: deterministic
+        points, classes = embedding.fit_transform(vectors), np.array(expressions["class"].to_list())
+        largest = [name for name, _ in Counter(classes.tolist()).most_common(SHOWN)]
+        grey = points[~np.isin(classes, largest)]
+        axes.scatter(grey[:, 0], grey[:, 1], s=6, color="0.8", label="other values", linewidths=0)
+        for i, name in enumerate(largest):
+            texts = expressions.filter(pl.col("class") == name)["text"]
+            simplest = min(texts, key=lambda text: (text.count("-"), len(text), text))
+            style, (x, y) = line(i), points[classes == name].T
+            axes.scatter(x, y, s=14, color=style["color"], marker=style["marker"], label=f"value of {simplest}")
+        axes.set(xticks=[], yticks=[])
         clusters = metrics.clusters(expressions)
-        measured = f"neighbour {clusters['agreement']:.0f} %, silhouette {clusters['silhouette']:.2f}"
+        measured = f"neighbour {clusters['agreement']:.0f} %, silhouette {clusters['silhouette'] / 100:.2f}"
         axes.set_title(f"{label}\n{measured}", fontsize=9)
     for axes in panels[len(groups) :]:
         axes.axis("off")
     handles, names = panels[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=SHOWN + 1, fontsize=8)
     return figure
-
-
-def _draw_panel(axes: Axes, table: Table) -> None:
-    """Draw the points of one model. A class is named after its simplest expression: fewest minus signs, then shortest."""
-    points = embed(table)
-    classes = np.array(table["class"].to_list())
-    largest = [name for name, _ in Counter(classes.tolist()).most_common(SHOWN)]
-    grey = points[~np.isin(classes, largest)]
-    axes.scatter(grey[:, 0], grey[:, 1], s=6, color="0.8", label="other values", linewidths=0)
-    for i, name in enumerate(largest):
-        texts = table.filter(pl.col("class") == name)["text"]
-        simplest = min(texts, key=lambda text: (text.count("-"), len(text), text))
-        style, (x, y) = line(i), points[classes == name].T
-        axes.scatter(x, y, s=14, color=style["color"], marker=style["marker"], label=f"value of {simplest}")
-    axes.set(xticks=[], yticks=[])
-
-
-def embed(table: Table) -> np.ndarray:
-    """Return (rows, 2) t-SNE coordinates, perplexity 30 or a third of the rows if that is less. Deterministic."""
-    from sklearn.manifold import TSNE
-
-    vectors = np.array(table["h"].to_list())
-    perplexity = min(PERPLEXITY, (len(table) - 1) / 3)
-    return TSNE(init="pca", learning_rate="auto", perplexity=perplexity, random_state=SEED).fit_transform(vectors)

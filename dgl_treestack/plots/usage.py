@@ -21,14 +21,13 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     """
     figure = Figure(figsize=(9.0, 3.8), layout="constrained")
     panels = figure.subplots(1, len(PANELS), sharey=True)
-    for axes, (key, title) in zip(panels, PANELS, strict=True):
-        for i, (label, runs) in enumerate(groups.items()):
-            curves = []
-            for run in runs:
-                by_depth = records.by(run.of("usage"))
-                large = {depth: table for depth, table in by_depth.items() if len(table) >= MIN_EQUATIONS}
-                curves.append({depth: mean(table, key) for depth, table in large.items()})
-            draw_seeds(axes, curves, label, i)
+
+    def in_use(run: RunResult) -> dict[int, list[float]]:
+        large = {depth: table for depth, table in records.by(run.of("usage")).items() if len(table) >= MIN_EQUATIONS}
+        return {depth: [mean(table, key) for key, _ in PANELS] for depth, table in large.items()}
+
+    draw_seeds(panels, groups, in_use)
+    for axes, (_, title) in zip(panels, PANELS, strict=True):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set(title=title, xlabel="depth of the equation")
     panels[0].set(ylabel="stack rows in use", ylim=(0, None))

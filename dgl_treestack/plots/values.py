@@ -29,10 +29,7 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     figure.colorbar(drawn, ax=points, label="height of the subtree")
     points.set_title(f"{label}, slot 1", fontsize=9)
     points.set(xlabel="asinh of the real part", ylabel="read-out")
-    for i, (name, group) in enumerate(groups.items()):
-        by_height = [metrics.readouts_by_height(run.of("values")) for run in group]
-        draw_seeds(errors, [{height: pair[0] for height, pair in curve.items()} for curve in by_height], name, i)
-        draw_seeds(correlations, [{height: pair[1] for height, pair in curve.items()} for curve in by_height], name, i)
+    draw_seeds((errors, correlations), groups, lambda run: metrics.readouts_by_height(run.of("values")))
     for axes, title in ((errors, "median error"), (correlations, "correlation")):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set(xlabel="height of the subtree", ylabel=title)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack._torch import random_bits
-from dgl_treestack.cells import Cell
+from dgl_treestack.cells import PER_CHILD, Cell
 from dgl_treestack.data import graph as graphs
 from dgl_treestack.data.forest import Forest, columns, feature, in_order_of_appearance, size
 from dgl_treestack.data.forest import Source as Source
@@ -17,10 +17,12 @@ from dgl_treestack.data.wellformed import Checked, check, uncompiled
 from dgl_treestack.errors import ConfigurationError, GraphError, unknown
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.propagate import topo
-from dgl_treestack.propagate.levels import sweep
 from dgl_treestack.propagate.levels.eager import EagerStepper
 from dgl_treestack.propagate.levels.plan import Options as Options
+from dgl_treestack.propagate.levels.plan import Plan
 from dgl_treestack.propagate.levels.plan import Plans as Plans
+from dgl_treestack.propagate.levels.static import StaticPlan, StaticStepper
+from dgl_treestack.propagate.levels.sweep import Arena, Stepper, Work, sweep
 
 ENGINES = ("topo", "levels", "levels/traced", "levels/compiled")
 
@@ -71,10 +73,10 @@ class States:
     """Fields and signals of the nodes of a batch. Nodes with equal states may share a row.
 
     rows: name -> (R, *shape), signals as `signal/<name>`. row: (N,) the row of every node, None if row n is node n.
-    arena: owns the memory of the rows; `of` and `put_on` copy them.
+    arena: owns the memory of the rows, None with `topo`; `of` and `put_on` copy them.
     """
 
-    def __init__(self, rows: Mapping[str, Tensor], row: Tensor | None = None, arena: object = None):
+    def __init__(self, rows: Mapping[str, Tensor], row: Tensor | None = None, arena: Arena | None = None):
         self.rows, self.row, self.arena = rows, row, arena
 
     def of(self, name: str, nodes: Tensor) -> Tensor:
@@ -138,34 +140,70 @@ def compute(
     Raises GraphError for a graph that is not well formed, ConfigurationError for an unknown engine or signal, for dropout that
     was drawn for another batch, and for native code without a compiler.
     """
-    if engine not in ENGINES:
-        raise ConfigurationError(unknown("engine", engine, ENGINES))
-    for name in signals:
-        if name not in cell.signals:
-            raise ConfigurationError(unknown("signal", name, cell.signals))
+    for kind, name, known in [("engine", engine, ENGINES), *(("signal", name, cell.signals) for name in signals)]:
+        if name not in known:
+            raise ConfigurationError(unknown(kind, name, known))
     checked = None if isinstance(source, Forest) else _checked(source, cell, signature)
+    noise, parameter = Noise() if noise is None else noise, next(cell.parameters())
+    inputs: Tensor | None = None
     if cell.input_size:
-        values, shape = feature(source, "input"), (size(source), cell.input_size)
-        if values.shape != shape or not values.is_floating_point():
+        inputs, shape = feature(source, "input"), (size(source), cell.input_size)
+        if inputs.shape != shape or not inputs.is_floating_point():
             raise GraphError(
-                f"graph.ndata['input'] has dtype {values.dtype} and shape {tuple(values.shape)}; the cell takes real numbers "
+                f"graph.ndata['input'] has dtype {inputs.dtype} and shape {tuple(inputs.shape)}; the cell takes real numbers "
                 f"of shape {shape}."
             )
-    for name, factors in (noise or {}).items():
+        inputs = inputs.to(parameter.device)
+    for name, factors in noise.items():
         if len(factors) != size(source):
             raise ConfigurationError(f"The dropout of {name!r} was drawn for {len(factors)} nodes, not for {size(source)}.")
-    noise = Noise() if noise is None else noise
     if engine == "topo":
         graph = graphs.build(source) if isinstance(source, Forest) else source
         return States(topo.run(graph, cell, signature, signals, noise))
-    make_stepper: Callable[[sweep.Work], sweep.Stepper] = EagerStepper  # with signals, for every engine
+    make_stepper: Callable[[Work], Stepper] = EagerStepper  # with signals, for every engine
     if engine != "levels" and not signals:
         from dgl_treestack.propagate.compiled import kernels  # loads Inductor
         from dgl_treestack.propagate.compiled.stepper import CompiledStepper
 
         make_stepper = partial(CompiledStepper, build=kernels.compiled if engine == "levels/compiled" else kernels.eager)
     plans = plans or Plans(signature)
-    return States(*sweep.run(source, cell, signals, noise, noise.subtree, plans, make_stepper, checked))
+    shared = inputs is None and (not noise or noise.subtree is not None)
+    plan = plans.get(source, shared=shared, device=parameter.device, noise_subtree=noise.subtree, checked=checked)
+    return _states_of_plan(plan, cell, signals, noise, inputs, plans.options, make_stepper)
+
+
+def compute_static(
+    static: StaticPlan,
+    cell: Cell,
+    *,
+    signals: Sequence[str] = (),
+    noise: Mapping[str, Tensor] | None = None,
+    inputs: Tensor | None = None,
+) -> States:
+    """Return the states of the batch that a plan of fixed shape has, in operations that are the same for every batch.
+
+    noise, inputs: (nodes of the plan, ...).
+    """
+    options = Options(group=True, recorded_rows=2**62, arena_numbers=2**62)  # all records are kept, on torch's own memory
+    return _states_of_plan(static.plan, cell, signals, noise or {}, inputs, options, partial(StaticStepper, static=static))
+
+
+def _states_of_plan(
+    plan: Plan,
+    cell: Cell,
+    signals: Sequence[str],
+    noise: Mapping[str, Tensor],
+    inputs: Tensor | None,
+    options: Options,
+    make_stepper: Callable[[Work], Stepper],
+) -> States:
+    """Run a cell over the frontiers of a plan."""
+    parameter = next(cell.parameters())
+    shapes = {name: tuple(plan.width if n == PER_CHILD else n for n in cell.signals[name]) for name in signals}
+    arena = Arena(parameter.dtype, parameter.device, options)
+    work = Work(cell, plan, inputs, noise, {**cell.fields, **shapes}, arena)
+    rows = sweep(work, make_stepper(work), cell.leaf(plan.token, plan.number, plan.encoded)["h"])
+    return States({name if name in cell.fields else f"signal/{name}": row for name, row in rows.items()}, plan.row, arena)
 
 
 def _checked(graph: DGLGraph, cell: Cell, signature: Signature) -> Checked:

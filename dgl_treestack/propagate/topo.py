@@ -7,10 +7,9 @@ their features are gathered on the GPU.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from dgl_treestack import _dgl
@@ -23,7 +22,7 @@ from dgl_treestack.expression.operators import Signature
 class OneOperator:
     """`Ops` for a group of nodes that share one operator. maps: of all operators, by product."""
 
-    def __init__(self, cell: Cell, operator: str, maps: Mapping[nn.Module, Mapping[str, Map]]):
+    def __init__(self, cell: Cell, operator: str, maps: Mapping[OperatorLinear, Mapping[str, Map]]):
         self.cell, self.operator, self.maps = cell, operator, maps
 
     def linear(self, product: str, x: Tensor) -> Tensor:
@@ -38,7 +37,7 @@ def run(
     step = _Step(graph, cell, signature, signals, noise)
     # DGL traverses on the CPU wherever the features are (dgl issue 2910), and PyPI has no DGL for GPUs.
     features = by_dgl(step) if step.like.device.type == "cpu" else by_frontier(step)
-    return {**unpack(features["state"], cell.fields), **{name: features[name] for name in step.signals}}
+    return {**unpack(features["state"], cell.fields), **{f"signal/{name}": features[f"signal/{name}"] for name in signals}}
 
 
 def by_dgl(step: "_Step") -> Mapping[str, Tensor]:
@@ -52,7 +51,7 @@ def by_dgl(step: "_Step") -> Mapping[str, Tensor]:
         graph,
         _dgl.function.u_mul_e("state", "one_hot_slot", "message"),
         _dgl.function.sum("message", "children"),
-        apply_node_func=step,
+        apply_node_func=lambda nodes: step(nodes.data),
     )
     return graph.ndata
 
@@ -64,96 +63,75 @@ def by_frontier(step: "_Step") -> Mapping[str, Tensor]:
         children, _, edges = graph.in_edges(frontier, form="all")  # parent after parent
         parents = torch.repeat_interleave(torch.arange(len(frontier)), graph.in_degrees(frontier))
         slots = (parents * step.max_arity + graph.edata["slot"][edges.long()].long()).to(device)
-        mailbox = features["state"].new_zeros(len(frontier) * step.max_arity, step.state_width)
+        mailbox = features["state"].new_zeros(len(frontier) * step.max_arity, *step.shapes["state"])
         mailbox = mailbox.index_copy(0, slots, features["state"].index_select(0, children.to(device)))
         nodes = frontier.long().to(device)
         data = {name: feature.index_select(0, nodes) for name, feature in features.items()}
-        for name, rows in step.of({**data, "children": mailbox.unflatten(0, (len(frontier), step.max_arity))}).items():
+        for name, rows in step({**data, "children": mailbox.unflatten(0, (len(frontier), step.max_arity))}).items():
             features[name] = features[name].index_copy(0, nodes, rows)
     return features
 
 
 class _Step:
-    """The apply-node function: a frontier's features in, its states and signals out."""
+    """The apply-node function: a frontier's features in, its states and signals out.
+
+    features: what the sweep reads of every node, and the states and signals that it writes, on the cell's device.
+    groups: of every operator, the index of the first one with equal weights in all products; the last is NO_OPERATOR.
+    """
 
     def __init__(self, graph: DGLGraph, cell: Cell, signature: Signature, signals: Sequence[str], noise: Mapping[str, Tensor]):
         self.graph, self.cell, self.signature, self.noise = graph, cell, signature, noise
-        self.signals = {f"signal/{name}": name for name in signals}
+        self.maps = {linear: linear.maps() for linear in cell.products.values()}
+        self.like = like = next(cell.parameters())
         self.max_arity = int(graph.edata["slot"].max()) + 1 if graph.num_edges() else 1
-        self.maps = {linear: cast(OperatorLinear, linear).maps() for linear in cell.products.values()}
-        self.like = next(cell.parameters())
-        self.groups = _groups(cell, signature).to(self.like.device)
-        self.state_width = sum(torch.Size(shape).numel() for shape in cell.fields.values())
-        self.features = self._features()
-
-    def _features(self) -> dict[str, Tensor]:
-        """What the sweep reads of every node, on the cell's device, and its state and signals, which it writes."""
-        data, nodes, device = self.graph.ndata, self.graph.num_nodes(), self.like.device
+        state_width = sum(torch.Size(shape).numel() for shape in cell.fields.values())
+        shapes = {name: tuple(self.max_arity if n == PER_CHILD else n for n in cell.signals[name]) for name in signals}
+        self.shapes = {"state": (state_width,), **{f"signal/{name}": shape for name, shape in shapes.items()}}
+        first: dict[tuple, int] = {}
+        groups = []
+        for index, operator in enumerate(signature.operators):
+            keys = [maps.keys.get(operator.name) for maps in cell.products.values()]
+            weights = (index,) if None in keys or not keys else (*keys, operator.arity)
+            groups.append(first.setdefault(weights, index))
+        self.groups = torch.tensor([*groups, NO_OPERATOR]).to(like.device)
+        data = graph.ndata
         features = {"op": data["op"].long(), "token": data["token"].long(), "number": data["number"]}
-        features["arity"] = self.graph.in_degrees()
-        if self.cell.input_size:
-            features["input"] = data["input"]
-        features |= {f"noise/{name}": factors for name, factors in self.noise.items()}
-        features = {name: feature.to(device) for name, feature in features.items()}
-        features["state"] = self.like.new_zeros(nodes, self.state_width)
-        return features | {key: self.like.new_zeros(nodes, *self._signal_shape(name)) for key, name in self.signals.items()}
+        features |= {"arity": graph.in_degrees(), **({"input": data["input"]} if cell.input_size else {})}
+        features |= {f"noise/{name}": factors for name, factors in noise.items()}
+        self.features = {name: feature.to(like.device) for name, feature in features.items()}
+        for name, shape in self.shapes.items():  # also for a graph without nodes, on which no step runs
+            self.features[name] = like.new_zeros(graph.num_nodes(), *shape)
 
-    def __call__(self, nodes: "object") -> dict[str, Tensor]:
-        return self.of(nodes.data)  # type: ignore[attr-defined]
-
-    def of(self, data: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def __call__(self, data: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the states and signals of nodes with these features."""
         groups = self.groups[data["op"]]
+        inputs = ["input"] if self.cell.input_size else []
         parts, rows = [], []
         for operator, arity in torch.unique(torch.stack([groups, data["arity"]]), dim=1).T.tolist():
             rows.append(torch.nonzero((groups == operator) & (data["arity"] == arity)).squeeze(1))
-            parts.append(self._group(operator, arity, {name: data[name][rows[-1]] for name in self._reads(operator)}))
+            is_leaf = operator == NO_OPERATOR
+            names = ["token", "number"] if is_leaf else ["children", *inputs, *(f"noise/{name}" for name in self.noise)]
+            parts.append(self._group(operator, arity, len(rows[-1]), {name: data[name][rows[-1]] for name in names}))
         order = torch.argsort(torch.cat(rows))
-        return {name: torch.cat([part[name] for part in parts])[order] for name in parts[0]}
+        return {name: torch.cat([part[name] for part in parts])[order] for name in self.shapes}
 
-    def _reads(self, operator: int) -> list[str]:
+    def _group(self, operator: int, arity: int, count: int, data: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """State, packed, and signals of nodes that share operator and arity; zeros where there is none."""
+        packed = {name: self.like.new_zeros(count, *shape) for name, shape in self.shapes.items()}
         if operator == NO_OPERATOR:
-            return ["op", "token", "number"]
-        inputs = ["input"] if self.cell.input_size else []
-        return ["op", "children", *inputs, *(f"noise/{name}" for name in self.noise)]
-
-    def _group(self, operator: int, arity: int, data: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """States and signals of nodes that share operator and arity."""
-        count = len(data["op"])
-        if operator == NO_OPERATOR:
-            leaves = self.cell.leaf(data["token"], data["number"])
-            return self._pack(*self.cell.checked((leaves, {}), count), count)
-        name = self.signature.names[operator]
-        if name == self.signature.root:
-            return self._pack({}, {}, count)
-        children = unpack(data["children"][:, :arity], self.cell.fields)
-        noise = {field: data[f"noise/{field}"] for field in self.noise}
-        result = self.cell.node(OneOperator(self.cell, name, self.maps), children, data.get("input"), noise)
-        return self._pack(*self.cell.checked(result, count), count)
-
-    def _signal_shape(self, name: str) -> tuple[int, ...]:
-        return tuple(self.max_arity if size == PER_CHILD else size for size in self.cell.signals[name])
-
-    def _pack(self, state: State, signals: Mapping[str, Tensor], count: int) -> dict[str, Tensor]:
-        packed = {"state": self.like.new_zeros(count, self.state_width)}
-        if state:
-            packed["state"] = torch.cat([state[name].flatten(1) for name in self.cell.fields], dim=1)
-        for key, name in self.signals.items():
-            packed[key] = self.like.new_zeros(count, *self._signal_shape(name))
-            if name in signals:
-                packed[key][:, : signals[name].shape[1]] = signals[name]
+            result = self.cell.leaf(data["token"], data["number"]), dict[str, Tensor]()
+        elif operator == self.signature.root_index:
+            return packed
+        else:
+            ops = OneOperator(self.cell, self.signature.names[operator], self.maps)
+            children = unpack(data["children"][:, :arity], self.cell.fields)
+            noise = {field: data[f"noise/{field}"] for field in self.noise}
+            result = self.cell.node(ops, children, data.get("input"), noise)
+        state, signals = self.cell.checked(result, count)
+        packed["state"] = torch.cat([state[name].flatten(1) for name in self.cell.fields], dim=1)
+        for name in signals.keys() & {key.removeprefix("signal/") for key in self.shapes}:
+            packed[f"signal/{name}"][:, : signals[name].shape[1]] = signals[name]
         return packed
-
-
-def _groups(cell: Cell, signature: Signature) -> Tensor:
-    """The group of every operator: the index of the first one with equal weights in all products. The last is NO_OPERATOR."""
-    first: dict[tuple, int] = {}
-    groups = []
-    for index, operator in enumerate(signature.operators):
-        keys = [maps.keys.get(operator.name) for maps in cell.products.values()]  # type: ignore
-        weights = (index,) if None in keys or not keys else (*keys, operator.arity)
-        groups.append(first.setdefault(weights, index))
-    return torch.tensor([*groups, NO_OPERATOR])
 
 
 def unpack(state: Tensor, fields: Mapping[str, Shape]) -> State:

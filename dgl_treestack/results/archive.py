@@ -11,7 +11,6 @@ import json
 import tokenize
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -33,20 +32,18 @@ CATEGORY = pl.Categorical()
 
 def write(path: Path, runs: Sequence[RunResult]) -> None:
     """Write runs, with `values` where their records are left out, to a file. The same runs give the same bytes."""
-    tables = []
+    tables, description = [], []
     for number, run in enumerate(runs):
         epochs = pl.DataFrame(run.rows, infer_schema_length=None).with_columns(set=pl.lit(EPOCHS, CATEGORY))
         tables += [table.with_columns(run=pl.lit(number, pl.Int32)) for table in (_reduced(run.answers), epochs)]
+        about = {**run.about, "sets": [name for name in run.sets if name not in with_vectors(run.answers)]}
+        about = {name: entry for name, entry in about.items() if entry}
+        description.append({"config": configuration.dump(run.config), "seed": run.seed, "about": about})
     table = pl.concat(tables, how="diagonal_relaxed")
     table = pl.DataFrame([column.shrink_dtype() if column.dtype.is_integer() else column for column in table])
     # equal equations follow each other, so that what runs have in common takes no space
     table = table.sort(pl.col("set").cast(pl.String), pl.int_range(pl.len()).over("set", "run"), "run")
     table = table.select(pl.col(name).cast(pl.String) if name in TEXTS else name for name in sorted(table.columns))
-    description = []
-    for run in runs:
-        about = {**run.about, "sets": [name for name in run.sets if name not in with_vectors(run.answers)]}
-        about = {name: entry for name, entry in about.items() if entry}
-        description.append({"config": configuration.dump(run.config), "seed": run.seed, "about": about})
     records.write(path, table, {DESCRIPTION: json.dumps(description, sort_keys=True)}, level=19)
 
 
@@ -63,24 +60,19 @@ def read(path: Path) -> list[RunResult]:
             right = (pl.col("score") > 0) == (pl.col("label") == 1)
             table = table.with_columns(correct=pl.coalesce("correct", right))
         table_of_run = table.partition_by("run", as_dict=True, include_key=False, maintain_order=True)
-        return [
-            _run(entry, table_of_run.get((number,), table.drop("run").clear()), path)
-            for number, entry in enumerate(descriptions)
-        ]
+        runs, is_epoch = [], pl.col("set") == EPOCHS
+        for number, entry in enumerate(descriptions):
+            of_run = table_of_run.get((number,), table.drop("run").clear())
+            about = {**entry["about"], "measured": range_of(entry["about"].get("measured"))}
+            config = configuration.from_tables(tables_of(entry["config"]))
+            rows = _without_empty(of_run.filter(is_epoch).drop("set")).rows(named=True)
+            rows = checked_metrics(rows, of_trees=isinstance(config, RunConfig))
+            runs.append(RunResult(path, config, entry["seed"], rows, _without_empty(of_run.filter(~is_epoch), KEPT), about))
+        return runs
     except OSError as error:
         raise DataError(f"Cannot be read: {error.strerror}.", path) from None
     except (*DAMAGED, KeyError, TypeError, AttributeError, SyntaxError, tokenize.TokenError, ConfigurationError) as error:
         raise DataError(f"Not a complete file of records ({error!r:.200}). Make it again with `reproduce`.", path) from None
-
-
-def _run(entry: Any, answers: Table, path: Path) -> RunResult:
-    """Return the run of an entry of the description."""
-    about = {**entry["about"], "measured": range_of(entry["about"].get("measured"))}
-    config = configuration.from_tables(tables_of(entry["config"]))
-    is_epoch = pl.col("set") == EPOCHS
-    rows = _without_empty(answers.filter(is_epoch).drop("set")).rows(named=True)
-    rows = checked_metrics(rows, of_trees=isinstance(config, RunConfig))
-    return RunResult(path, config, entry["seed"], rows, _without_empty(answers.filter(~is_epoch), KEPT), about)
 
 
 def _without_empty(table: Table, kept: Sequence[str] = ()) -> Table:
@@ -88,6 +80,7 @@ def _without_empty(table: Table, kept: Sequence[str] = ()) -> Table:
     return table.select(column for column in table if column.name in kept or column.null_count() < len(table))
 
 
+# Vectors stay with the runs, so that t-SNE is not drawn again from a file of records.
 def with_vectors(answers: Table) -> set[str]:
     """Return the names of the sets whose records have entries of several numbers, so that they are left out."""
     vectors = answers.filter(pl.any_horizontal(pl.lit(value=False), pl.selectors.nested().is_not_null()))

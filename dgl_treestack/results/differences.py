@@ -2,82 +2,66 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from dgl_treestack.data.records import Table
+from dgl_treestack.data.records import Table, accuracy
 from dgl_treestack.errors import DataError
 
 DRAWS = 9_999  # of signs, so that no p-value is below 0.0001
 TESTED = ("interval", "p, seeds", "Holm, seeds", "p, equations", "Holm, equations")
-_GROUPS = {"family": "families", "pair": "pairs", "": "records"}
-
-
-@dataclass(frozen=True, eq=False)
-class Answers:
-    """Which equations a run judges correctly, in the order of their ids: all arrays are (equations,).
-
-    group: a number for the family of an equation, its pair where records name no family, or itself; `permuted` says which.
-    """
-
-    id: np.ndarray
-    group: np.ndarray
-    correct: np.ndarray
-    permuted: str
-
-    @property
-    def accuracy(self) -> float:
-        """In per cent."""
-        return 100 * float(self.correct.mean())
-
-
-def answers(table: Table) -> Answers:
-    """Return the answers of a table; those that are neither right nor wrong are left out."""
-    judged = table.filter(pl.col("correct").is_not_null()).with_columns(pl.col("id", "pair", "family").cast(pl.String))
-    if "file" in judged.columns:
-        judged = judged.with_columns(id=pl.concat_str(pl.col("file"), pl.lit(":"), pl.col("id")))
-    # Families, because members of a pair, and equations that were grown from one root, go wrong together. By families,
-    # p of one difference rose from 0.0145 to 0.0186, of another from 0.36 to 0.40.
-    name = next((name for name in ("family", "pair") if judged[name].fill_null("").ne("").any()), "")
-    group = pl.when(pl.col(name or "id").fill_null("") != "").then(pl.col(name or "id")).otherwise(pl.col("id"))
-    judged = judged.select("id", "correct", group=group.rank("dense")).sort("id", maintain_order=True)
-    return Answers(judged["id"].to_numpy(), judged["group"].to_numpy(), judged["correct"].to_numpy(), _GROUPS[name])
-
-
-AnswersOf = Mapping[str, Mapping[int, Answers]]  # label of a model -> seed -> answers to the same equations
+AnswersOf = Mapping[str, Mapping[int, Table]]  # label of a model -> seed -> `answers` to the same equations
 Line = dict[str, Any]  # of a table
 
 
-def difference(first: Mapping[int, Answers], second: Mapping[int, Answers], generator: np.random.Generator) -> Line:
+def answers(table: Table) -> Table:
+    """Return `id`, `pair`, `family` and `correct` of a table in the order of ids, without answers neither right nor wrong."""
+    judged = table.filter(pl.col("correct").is_not_null()).with_columns(pl.col("id", "pair", "family").cast(pl.String))
+    if "file" in judged.columns:
+        judged = judged.with_columns(id=pl.concat_str(pl.col("file"), pl.lit(":"), pl.col("id")))
+    return judged.select("id", "pair", "family", "correct").sort("id", maintain_order=True)
+
+
+def difference(first: Mapping[int, Table], second: Mapping[int, Table], generator: np.random.Generator) -> Line:
     """Compare two models on the same test set: on the seeds that both have, on all if they have none in common.
 
-    first, second: answers by seed. generator: draws the signs of the permutation test.
+    first, second: `answers` by seed. generator: draws the signs of the permutation test.
 
     Returns `points` between their accuracies, and two-sided p-values. `p, equations`: of a permutation test over `groups`
     families of equations, with accuracies averaged over seeds: would the difference hold on other equations? `permuted` says
-    what the groups are, see `Answers`. `p, seeds`, `interval`: of a paired t-test over the seeds that both models have, and the
-    95 % interval that belongs to it, in points: would it hold for other initial weights? None with fewer than two, or when all
-    differences are equal. Raises DataError when the answers are to different equations.
+    what the groups are: families, pairs where records name no family, or records. `p, seeds`, `interval`: of a paired t-test
+    over the seeds that both models have, and the 95 % interval that belongs to it, in points: would it hold for other initial
+    weights? None with fewer than two, or when all differences are equal. Raises DataError when the answers are to different
+    equations.
     """
     common = sorted(first.keys() & second.keys())
     compared = [[model[seed] for seed in common] if common else list(model.values()) for model in (first, second)]
     expected = compared[0][0]
-    if not all(np.array_equal(expected.id, of_seed.id) for model in compared for of_seed in model):
+    if not all(expected["id"].equals(of_seed["id"]) for model in compared for of_seed in model):
         raise DataError("The records are of different equations. Evaluate both on the same file.")
-    shares = [np.mean([of_seed.correct for of_seed in model], axis=0) for model in compared]
-    _, group_of_equation = np.unique(expected.group, return_inverse=True)
+    # Families, because members of a pair, and equations that were grown from one root, go wrong together. By families,
+    # p of one difference rose from 0.0145 to 0.0186, of another from 0.36 to 0.40.
+    named = {column: expected[column].fill_null("") != "" for column in ("family", "pair")}
+    column = next((column for column, has_name in named.items() if has_name.any()), "id")
+    group = pl.when(named.get(column, pl.lit(value=True))).then(pl.col(column)).otherwise(pl.col("id")).rank("dense")
+    group_of_equation = expected.select(group).to_series().to_numpy() - 1
+    shares = [np.mean([of_seed["correct"].to_numpy() for of_seed in model], axis=0) for model in compared]
     gaps = np.bincount(group_of_equation, shares[0] - shares[1])
-    test = paired_t_test(*([model[seed].accuracy for seed in common] for model in (first, second)))
+    # Gaps take few absolute values, so the number of positive signs among equal ones is drawn from a binomial distribution.
+    sums, rounded = np.zeros(DRAWS), gaps.round(9)
+    for size, count in zip(*np.unique(np.abs(rounded), return_counts=True), strict=True):
+        sums += size * (2 * generator.binomial(count, 0.5, DRAWS) - count)
+    extreme = 1 + int((np.abs(sums) >= abs(rounded.sum()) - 1e-6).sum())
+    test = paired_t_test(*([accuracy(model[seed]) for seed in common] for model in (first, second)))
     return {
-        "points": 100 * gaps.sum() / len(expected.id),
+        "points": 100 * gaps.sum() / len(expected),
         "interval": test and test[1],
         "p, seeds": test and test[0],
-        "p, equations": _permutation_test(gaps, generator),
+        "p, equations": extreme / (DRAWS + 1),
         "groups": len(gaps),
-        "permuted": expected.permuted,
+        "permuted": {"family": "families", "pair": "pairs", "id": "records"}[column],
     }
 
 
@@ -88,8 +72,8 @@ def behind_best(answers_of: AnswersOf) -> list[Line]:
     """
     if len(answers_of) < 2:
         return []
-    accuracy = {label: statistics.fmean(run.accuracy for run in by_seed.values()) for label, by_seed in answers_of.items()}
-    best = max(accuracy, key=lambda label: accuracy[label])
+    means = {label: statistics.fmean(map(accuracy, by_seed.values())) for label, by_seed in answers_of.items()}
+    best = max(means, key=lambda label: means[label])
     lines = tested([(best, label) for label in answers_of if label != best], answers_of)
     return [{"model": best, "points": 0.0, **dict.fromkeys((*TESTED, "permuted"))}, *lines]
 
@@ -137,15 +121,3 @@ def holm(p_values: Sequence[float]) -> list[float]:
     corrected = np.empty(len(order))
     corrected[order] = np.maximum.accumulate(np.asarray(p_values)[order] * np.arange(len(order), 0, -1))
     return np.minimum(corrected, 1.0).tolist()
-
-
-def _permutation_test(gaps: np.ndarray, generator: np.random.Generator, draws: int = DRAWS) -> float:
-    """Return how often a sum of gaps with random signs is as far from zero as the sum of the gaps themselves.
-
-    Gaps take few absolute values, so the number of positive signs among equal ones is drawn from a binomial distribution.
-    """
-    sums, gaps = np.zeros(draws), gaps.round(9)
-    for size, count in zip(*np.unique(np.abs(gaps), return_counts=True), strict=True):
-        sums += size * (2 * generator.binomial(count, 0.5, draws) - count)
-    extreme = 1 + int((np.abs(sums) >= abs(gaps.sum()) - 1e-6).sum())
-    return extreme / (draws + 1)

@@ -1,13 +1,12 @@
 """Metrics over the table of answers: classification, pairs, calibration, clusters. Accuracy is in `data.records`.
 
-A metric is a function of a table, which returns NaN if the table lacks what it needs. `METRICS` has those that `report` shows;
-`WITH_ARGUMENTS` has others, which experiments measure.
+A metric is a function of a table, which returns NaN if the table lacks what it needs. `METRICS` has those that `report` shows,
+`MEASURES` also others, which experiments measure.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,6 +17,7 @@ from dgl_treestack.data.records import Table, accuracy, share
 Metric = Callable[[Table], float]
 MEAN_ERROR = "mean absolute error"  # the one entry of `classification` that is not in per cent
 SMALLEST_CLASS = 5  # value classes with fewer expressions are left out of `clusters`
+BINS = 10  # of probabilities, in `calibration_error`
 FEWEST_SUBTREES = 50  # heights with fewer are left out of `readouts_by_height`
 
 
@@ -93,7 +93,7 @@ def _verdicts(table: Table) -> Table:
     return table.filter(is_verdict & pl.col("score").is_not_null())
 
 
-def calibration_error(table: Table, bins: int = 10) -> float:
+def calibration_error(table: Table) -> float:
     """Return the expected calibration error in per cent; NaN without labelled scores.
 
     That is the mean of |predicted - observed|, weighted by equations, over equal bins of P(correct) = sigmoid(score): the mean
@@ -103,38 +103,22 @@ def calibration_error(table: Table, bins: int = 10) -> float:
     # whole numbers are not scores, but what a file of records has in their place
     if not len(labelled) or not table.schema["score"].is_float():
         return math.nan
+    # exp overflows in float64 above 709
     probability = 1 / (1 + np.exp(-np.clip(labelled["score"].to_numpy(), -700, 700)))
     label = labelled["label"].to_numpy().astype(float)
-    bin_of_row = np.minimum((probability * bins).astype(int), bins - 1)
-    count = np.bincount(bin_of_row, minlength=bins)
+    bin_of_row = np.minimum((probability * BINS).astype(int), BINS - 1)
+    count = np.bincount(bin_of_row, minlength=BINS)
     filled = count > 0
-    predicted = np.bincount(bin_of_row, probability, bins)[filled] / count[filled]
-    observed = np.bincount(bin_of_row, label, bins)[filled] / count[filled]
+    predicted = np.bincount(bin_of_row, probability, BINS)[filled] / count[filled]
+    observed = np.bincount(bin_of_row, label, BINS)[filled] / count[filled]
     return 100 * float((np.abs(predicted - observed) * count[filled]).sum() / len(labelled))
-
-
-def of_classification(table: Table, name: str) -> float:
-    """Return an entry of `classification`; NaN without it."""
-    return classification(table).get(name, math.nan)
-
-
-# Metrics that a table can show, by name; all in per cent.
-METRICS: dict[str, Metric] = {
-    "accuracy": accuracy,
-    **{name: partial(of_classification, name=name) for name in ("precision", "recall", "f1")},
-    "macro_f1": partial(of_classification, name="macro F1"),
-    "roots": root_accuracy,
-    "r2": partial(of_classification, name="R2"),
-    "pairs": pair_accuracy,
-    "calibration": calibration_error,
-}
 
 
 def clusters(table: Table) -> dict[str, float]:
     """Return how rows with `class` and `h` cluster by value class, over classes with at least five members.
 
     `agreement`: per cent of expressions whose nearest neighbour, by cosine, has the same value. `chance`: the same for
-    neighbours drawn at random. `silhouette`: the mean silhouette score by cosine, -1 to 1. All NaN with fewer than two classes.
+    neighbours drawn at random. `silhouette`: 100 times the mean score by cosine. Nothing with fewer than two classes.
     """
     from sklearn.metrics import silhouette_score
 
@@ -142,11 +126,11 @@ def clusters(table: Table) -> dict[str, float]:
     table = in_large_classes(table)
     names, sizes = np.unique(table["class"].to_list(), return_counts=True)
     if len(names) < 2:
-        return dict.fromkeys(("agreement", "chance", "silhouette"), math.nan)
+        return {}
     chance = float((sizes * (sizes - 1)).sum() / (len(table) * (len(table) - 1)))
     vectors, classes = np.array(table["h"].to_list()), np.array(table["class"].to_list())
     silhouette = float(silhouette_score(vectors, classes, metric="cosine"))
-    return {"agreement": agreement, "chance": 100 * chance, "silhouette": silhouette}
+    return {"agreement": agreement, "chance": 100 * chance, "silhouette": 100 * silhouette}
 
 
 def neighbours(table: Table) -> Table:
@@ -162,7 +146,7 @@ def neighbours(table: Table) -> Table:
         return without_vectors.clear()
     classes = np.array(table["class"].to_list())
     similarity = cosine_similarity(np.array(table["h"].to_list()))
-    np.fill_diagonal(similarity, -np.inf)
+    np.fill_diagonal(similarity, -np.inf)  # else everything is its own nearest neighbour
     return without_vectors.with_columns(correct=pl.Series(classes[similarity.argmax(1)] == classes))
 
 
@@ -193,14 +177,9 @@ def readouts_by_height(table: Table) -> dict[int, tuple[float, float]]:
     return curve
 
 
-def percent(table: Table, column: str) -> float:
-    """The per cent of rows with 1 or true in a column, or 100 times the mean; NaN for a model without it."""
-    return share(table[column]) if column in table.columns else math.nan
-
-
-def mean(table: Table, column: str) -> float:
-    """The mean of a column; NaN for a model without it."""
-    return share(table[column], 1) if column in table.columns else math.nan
+def mean(table: Table, column: str, whole: int = 1) -> float:
+    """The mean of a column times a number, 100 for the per cent of rows with 1 or true; NaN for a model without the column."""
+    return share(table[column], whole) if column in table.columns else math.nan
 
 
 def top(table: Table, kind: str, limit: int, depth: int = 0) -> float:
@@ -214,11 +193,6 @@ def lost(table: Table, column: str) -> float:
     if not counts_of_rows or column not in table.columns:
         return math.nan
     return share(table[f"rows {max(counts_of_rows)}"]) - share(table[column])
-
-
-def clustered(table: Table, name: str, factor: float = 1.0) -> float:
-    """An entry of `clusters`, times a factor."""
-    return factor * clusters(table)[name]
 
 
 def read_out(table: Table, height: int, field: int) -> float:
@@ -239,14 +213,25 @@ def epochs_to(epochs: Table, points: float) -> float:
     return float(epochs.filter(accuracy_of_epoch >= accuracy_of_epoch.max() - points)["epoch"][0])
 
 
-# Metrics with arguments, which experiments measure, by name.
-WITH_ARGUMENTS: dict[str, Callable[..., float]] = {
-    metric.__name__: metric for metric in (percent, mean, top, lost, clustered, read_out, at_best_epoch, epochs_to)
+def entry(table: Table, name: str, of: Callable[[Table], dict[str, float]] = classification) -> float:
+    """An entry of the dictionary that a function makes of a table; NaN without it."""
+    return of(table).get(name, math.nan)
+
+
+# Metrics that a table can show, by name; all in per cent.
+METRICS: dict[str, Metric] = {
+    "accuracy": accuracy,
+    **{name: partial(entry, name=name) for name in ("precision", "recall", "f1")},
+    "macro_f1": partial(entry, name="macro F1"),
+    "roots": root_accuracy,
+    "r2": partial(entry, name="R2"),
+    "pairs": pair_accuracy,
+    "calibration": calibration_error,
 }
-
-
-def measure(table: Table, metric: str | Sequence[Any]) -> float:
-    """Return a metric of METRICS, given by its name, or of WITH_ARGUMENTS, given by its name and arguments."""
-    if isinstance(metric, str):
-        return METRICS[metric](table)
-    return WITH_ARGUMENTS[metric[0]](table, *metric[1:])
+# All metrics, with those that have arguments, which experiments measure.
+MEASURES: dict[str, Callable[..., float]] = {
+    **METRICS,
+    "percent": partial(mean, whole=100),
+    "clusters": partial(entry, of=clusters),
+    **{metric.__name__: metric for metric in (mean, top, lost, read_out, at_best_epoch, epochs_to)},
+}

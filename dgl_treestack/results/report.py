@@ -52,12 +52,30 @@ def rows_of(runs: Sequence[RunResult], metric: str = "accuracy", *, depths: bool
     """
     if metric not in METRICS:
         raise ConfigurationError(unknown("metric", metric, METRICS))
-    rows = []
+    measure, rows = METRICS[metric], []
     for name, group in by_config(runs).items():
+        best_epochs = [epoch for run in group if (epoch := run.best_row())]
+        values_of: dict[str, list[float]] = {  # title of a column -> the values of the runs that have one
+            "best epoch": [epoch["epoch"] for epoch in best_epochs],
+            "train": [epoch["train_accuracy"] for epoch in best_epochs if metric == "accuracy"],
+            "validation": [measure(table) for run in group if len(table := run.of("validation"))],
+        }
+        group_by, trained = group[0].config.data.group_by, group[0].trained
+        tests = [run.of("test") for run in group]
+        tested = sorted({value for table in tests for value in table[group_by].unique()})
+        lowest = min(1, tested[0])
+        below = (lowest, trained.start - 1)
+        inside = (max(lowest, trained.start), min(trained.stop - 1, tested[-1]))
+        beyond = (trained.stop, tested[-1])
+        ranges = {"test": (lowest, tested[-1])} if group_by != "depth" else {}
+        ranges |= {f"test, {group_by} {low}-{high}": (low, high) for low, high in (below, inside, beyond)}
+        ranges |= {str(depth): (depth, depth) for depth in tested if depths}
+        for title, (low, high) in ranges.items():
+            selected = [table.filter(pl.col(group_by).is_between(low, high)) for table in tests]
+            values_of[title] = [measure(table) for table in selected if len(table)]
         row: Line = {"run": name, "model": group[0].config.model.name, "equations": group[0].about.get("equations") or None}
         row |= {"seeds": sorted(run.seed for run in group), "metric": metric}
-        of_columns = {title: over_seeds(values) for title, values in _values_by_column(group, metric, depths=depths).items()}
-        rows.append(row | {title: statistic for title, statistic in of_columns.items() if statistic})
+        rows.append(row | {title: statistic for title, values in values_of.items() if (statistic := over_seeds(values))})
     return rows
 
 
@@ -67,32 +85,6 @@ def over_seeds(values: Sequence[float]) -> tuple[float, float | None] | None:
     if len(values) < 2:
         return (values[0], None) if values else None
     return statistics.fmean(values), statistics.stdev(values)
-
-
-def _values_by_column(group: Sequence[RunResult], metric: str, *, depths: bool) -> dict[str, list[float]]:
-    """Return the values of runs of one configuration: title of a column -> the values of the runs that have one."""
-    measure = METRICS[metric]
-    best_epochs = [row for run in group if (row := run.best_row())]
-    columns: dict[str, list[float]] = {
-        "best epoch": [row["epoch"] for row in best_epochs],
-        "train": [row["train_accuracy"] for row in best_epochs if metric == "accuracy"],
-        "validation": [measure(table) for run in group if len(table := run.of("validation"))],
-    }
-    group_by, trained = group[0].config.data.group_by, group[0].trained
-    tests = [run.of("test") for run in group]
-    tested = sorted({value for table in tests for value in table[group_by].unique()})
-    lowest = min(1, tested[0])
-    below = (lowest, trained.start - 1)
-    inside = (max(lowest, trained.start), min(trained.stop - 1, tested[-1]))
-    beyond = (trained.stop, tested[-1])
-    ranges = {f"test, {group_by} {low}-{high}": (low, high) for low, high in (below, inside, beyond)}
-    if group_by != "depth":
-        ranges = {"test": (lowest, tested[-1]), **ranges}
-    ranges |= {str(depth): (depth, depth) for depth in tested if depths}
-    for title, (low, high) in ranges.items():
-        selected = [table.filter(pl.col(group_by).is_between(low, high)) for table in tests]
-        columns[title] = [measure(table) for table in selected if len(table)]
-    return columns
 
 
 def markdown(rows: Sequence[Line]) -> str:
@@ -118,7 +110,7 @@ def comparison(answers_of: AnswersOf, where: str, unit: str) -> list[str]:
     permuted = next(line["permuted"] for line in lines if line["permuted"])
     words = {"best": best, "where": where, "unit": unit, "permuted": permuted}
     words["families"] = _FAMILIES if "families" in permuted and unit == "equations" else ""
-    count = len(next(iter(answers_of[best].values())).id)
+    count = len(next(iter(answers_of[best].values())))
     seeds_of_best = answers_of[best].keys()
     has_single_seeds = any(len(seeds_of_best & by_seed.keys()) == 1 < len(seeds_of_best) for by_seed in answers_of.values())
     caption = _DIFFERENCES + (_SINGLE_SEED if has_single_seeds else "")
@@ -155,7 +147,8 @@ def lines_table(lines: Sequence[Line]) -> str:
 
 
 def csv(rows: Sequence[Line]) -> str:
-    """Return a table as CSV, with the standard deviation of a number in a column `<title> sd`."""
+    """Return a table as CSV, with standard deviations in columns `<title> sd`; empty where a row has no value."""
+    file = io.StringIO()
     flat_rows = []
     for row in rows:
         flat: Line = {}
@@ -165,16 +158,11 @@ def csv(rows: Sequence[Line]) -> str:
             else:
                 flat[name] = _cell(value)
         flat_rows.append(flat)
-    return csv_table(flat_rows)
-
-
-def csv_table(rows: Sequence[Line]) -> str:
-    """Return rows of plain values as CSV; a column that only some rows have is empty in the others."""
-    file = io.StringIO()
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    names = list(dict.fromkeys(name for row in flat_rows for name in row))
+    # Not polars, which writes 3.25e-7 where Python writes 3.25e-07: committed tables are compared byte for byte.
     writer = csv_format.DictWriter(file, names, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(flat_rows)
     return file.getvalue()
 
 

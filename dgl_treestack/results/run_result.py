@@ -109,6 +109,7 @@ def read(folder: Path, on: str = "") -> RunResult:
     )
     if not len(test):
         raise DataError(f"The run has no test records. Evaluate it: treestack evaluate {folder} FILE.", folder)
+    # Records of nodes have the depth of the node in `depth`; a run is trained on depths of whole trees.
     of_tree = "depth of the tree" if "depth of the tree" in validation.columns else "depth"
     depth = pl.coalesce(of_tree, "depth")
     within = validation.filter(depth.is_between(data.depths.start, data.depths.stop - 1))
@@ -121,7 +122,7 @@ def read(folder: Path, on: str = "") -> RunResult:
         "measured": measured,
         "best_epoch": run.best_epoch(),
         "classes": run.language.classes,
-        "checksums": tuple(run.checksum_of_records(name) for name in files),
+        "checksums": tuple(run.find_records(name)[1] for name in files),
     }
     result = RunResult(folder, run.config, run.seed, run.read_metrics(), records.joined([]), about)
     return result.with_set("validation", within).with_set("test", test)

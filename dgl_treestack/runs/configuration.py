@@ -1,4 +1,7 @@
-"""The configuration of a run: one TOML file, read into frozen dataclasses. Unknown keys and wrong types are errors."""
+"""The configuration of a run on trees, a text or streams: one TOML file, read into frozen dataclasses.
+
+Unknown keys, wrong types and numbers out of their `ranges` are errors.
+"""
 
 import difflib
 import hashlib
@@ -8,8 +11,9 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import tomli_w
 
@@ -21,51 +25,43 @@ from dgl_treestack.expression.operators import MATH, Signature
 
 if TYPE_CHECKING:
     from dgl_treestack.model.model import Model
+    from dgl_treestack.sequence import SequenceCell
 
 AnyConfig = TypeVar("AnyConfig", bound="Named")
-# key, minimum, exclusive maximum
-_RANGES: tuple[tuple[str, float, float], ...] = (
-    ("batch_size", 1, math.inf),
-    ("checkpoint_steps", 1, math.inf),
-    ("model.hidden", 1, 1e6),
-    ("model.dropout", 0, 1),
-    ("model.vector_size", 0, 10_001),
-    ("data.max_depth", 0, math.inf),
-    ("data.min_depth", 0, math.inf),
-    ("data.percent", 1e-6, 100.000001),
-    ("optimizer.learning_rate", 0, math.inf),
-    ("optimizer.beta1", 0, 1),
-    ("optimizer.beta2", 0, 1),
-    ("optimizer.epsilon", 0, math.inf),
-    ("optimizer.weight_decay", 0, math.inf),
-    ("optimizer.clip", 0, math.inf),
-    ("schedule.epochs", 0, math.inf),
-    ("schedule.warmup", 0, math.inf),
-    ("schedule.plateau", 0, math.inf),
-    ("schedule.factor", 0, 1.000001),
-    ("schedule.early_stopping", 0, math.inf),
-)
-
 NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]*"  # of a run: it names a folder
 # Keys of [model] that are arguments of `Model.build`; its other arguments are those of the cell, [model.settings].
 ARGUMENTS = ("name", "hidden", "dropout", "masks", "share", "vector_size", "tasks", "class_weights", "head_settings")
 _NOT_SETTINGS = (*ARGUMENTS, "vocabulary", "vectors", "freeze_vectors", "operators", "tokens")
 
 
+Ranges = tuple[tuple[str, float, float], ...]  # keys of numbers, minimum, exclusive maximum
+ABOVE_0 = 1e-12
+
+
 @dataclass(frozen=True)
 class Named:
     """The configuration of a run of any kind. name: of its folder, with the seed."""
+
+    ranges: ClassVar[Ranges] = ()
 
     name: str
 
     def __post_init__(self) -> None:
         if not re.fullmatch(NAME, self.name):
             raise ConfigurationError(f"'name' is {self.name!r}; it names a folder: letters, digits, '.', '_' and '-' only.")
+        for key, low, high in ((key, low, high) for keys, low, high in self.ranges for key in keys.split()):
+            value = attrgetter(key)(self)
+            if not low <= value < high:
+                raise ConfigurationError(f"{key!r} is {value}; it must be at least {low:g} and below {high:g}.")
+
+    def values(self) -> dict[str, Any]:
+        """Return all values as plain data."""
+        return asdict(self)
 
     @property
     def hash(self) -> str:
         """A hash of all values, the same for runs that differ only in their seed."""
-        return hashlib.sha256(json.dumps(_values(self), sort_keys=True).encode()).hexdigest()[:12]
+        return hashlib.sha256(json.dumps(self.values(), sort_keys=True).encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
@@ -181,7 +177,7 @@ class ScheduleConfig:
     epochs: int = 100
     plateau: int = 0
     factor: float = 0.5
-    early_stopping: int = 0
+    early_stopping: int = 0  # with 5, slow starters such as an LSTM over tokens stop before they learn
     warmup: int = 0
     decay: Literal["none", "cosine"] = "none"
 
@@ -202,6 +198,17 @@ class RunConfig(Named):
     between checkpoints within an epoch; there is also one at its end.
     """
 
+    ranges = (
+        ("batch_size checkpoint_steps", 1, math.inf),
+        ("data.max_depth data.min_depth schedule.epochs schedule.warmup schedule.plateau schedule.early_stopping", 0, math.inf),
+        ("optimizer.learning_rate optimizer.epsilon optimizer.weight_decay optimizer.clip", 0, math.inf),
+        ("model.dropout optimizer.beta1 optimizer.beta2", 0, 1),
+        ("model.hidden", 1, 1e6),
+        ("model.vector_size", 0, 10_001),
+        ("data.percent", 1e-6, 100.000001),
+        ("schedule.factor", 0, 1.000001),
+    )
+
     model: ModelConfig
     data: DataConfig = DataConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
@@ -214,29 +221,133 @@ class RunConfig(Named):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for key in self.model.settings:
-            if key in _NOT_SETTINGS:
-                raise ConfigurationError(f"{key!r} is no setting of a model's class; common arguments are keys of [model].")
-        for key, low, high in _RANGES:
-            value: Any = self
-            for part in key.split("."):
-                value = getattr(value, part)
-            if not low <= value < high:
-                raise ConfigurationError(f"{key!r} is {value}; it must be at least {low:g} and below {high:g}.")
-        if self.model.start and self.model.vectors:
-            raise ConfigurationError("'model.vectors' and 'model.start' both give vectors of leaves. Leave one of them out.")
-        if self.model.freeze_vectors and not self.model.vectors:
-            raise ConfigurationError("'model.freeze_vectors' is true, but there are none. Name their file in 'model.vectors'.")
+        common, fault = [key for key in self.model.settings if key in _NOT_SETTINGS], ""
+        if common:
+            fault = f"{common[0]!r} is no setting of a model's class; common arguments are keys of [model]."
+        elif self.model.start and self.model.vectors:
+            fault = "'model.vectors' and 'model.start' both give vectors of leaves. Leave one of them out."
+        elif self.model.freeze_vectors and not self.model.vectors:
+            fault = "'model.freeze_vectors' is true, but there are none. Name their file in 'model.vectors'."
+        if fault:
+            raise ConfigurationError(fault)
 
-
-def _values(config: Named) -> dict[str, Any]:
-    """Return all values as plain data, without empty ones that earlier versions lack: hashes name runs, also committed ones."""
-    values = asdict(config)
-    if isinstance(config, RunConfig):
+    def values(self) -> dict[str, Any]:
+        """Return all values, without empty ones that earlier versions lack: hashes name runs, also committed ones."""
+        values = asdict(self)
         for table, key in (("model", "start"), ("optimizer", "settings")):
             if not values[table][key]:
                 del values[table][key]
-    return values
+        return values
+
+
+@dataclass(frozen=True)
+class TextConfig(Named):
+    """The complete configuration of a language model, except for its seed.
+
+    settings: arguments of the cell's class. text: the folder of the text (`language.corpus`). streams: the number of pieces of
+    the training text that are read in parallel. window: the number of tokens between updates, through which gradients are
+    propagated. clip: bound of the entries of all gradients. factor, patience: after an epoch without a lower validation loss,
+    the learning rate is multiplied by `factor` and training continues from the best weights; it ends after `patience` such
+    epochs in a row. Adam's moments are reset at the start of every epoch.
+    """
+
+    kind: ClassVar[str] = "language model"
+    ranges = (
+        ("hidden streams window epochs patience checkpoint_steps", 1, math.inf),
+        ("learning_rate factor clip", ABOVE_0, math.inf),
+    )
+
+    model: Literal["rnn", "lstm", "scrn", "stack_rnn"]
+    hidden: int = 100
+    settings: dict[str, Any] = field(default_factory=dict)
+    text: str = ""
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    learning_rate: float = 0.1
+    factor: float = 0.5
+    patience: int = 3
+    epochs: int = 50
+    streams: int = 32
+    window: int = 50
+    clip: float = 15.0
+    checkpoint_steps: int = 500
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.cell()
+
+    def cell(self) -> "SequenceCell":
+        """Build the cell, with `hidden` inputs. Raises ConfigurationError for an unknown setting."""
+        from dgl_treestack import sequence
+
+        return sequence.build(self.model, self.hidden, {"hidden": self.hidden, **self.settings})
+
+
+@dataclass(frozen=True)
+class StreamRecipe:
+    """How restarts are trained.
+
+    updates: the number of updates, each with `tokens` new tokens. largest: the largest size of sequences, reached after a share
+    `curriculum` of the updates, linearly, or with a `goal` as `Curriculum` says. rate: the learning rate, constant for a share
+    `steady` of the updates, then falling to a hundredth. segment: the number of updates after which memories are emptied and
+    new streams begin. beta: the sharpness of actions at the end of rounding, raised in `stages` from 1.2, each a fixed factor
+    above the one before.
+    """
+
+    updates: int = 4000
+    tokens: int = 10
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    rate: float = 0.1
+    largest: int = 19
+    curriculum: float = 0.5
+    goal: float = 0.0
+    steady: float = 0.65
+    segment: int = 20
+    beta: float = 1.0
+    stages: int = 1
+
+
+@dataclass(frozen=True)
+class StreamTests:
+    """The tests of restarts.
+
+    largest: the largest of the consecutive tested sizes. far: further sizes. repeats: sequences per size, from empty memories,
+    if sequences of a size differ. streamed: sequences per size in streams and at far sizes.
+    """
+
+    largest: int = 60
+    far: tuple[int, ...] = (100, 200, 300, 400, 500)
+    repeats: int = 20
+    streamed: int = 3
+
+
+@dataclass(frozen=True)
+class StreamConfig(Named):
+    """The complete configuration of restarts on an algorithmic task, except for their seed.
+
+    task: its name. settings: arguments of the cell's class. restarts: the number of nets. rounding: a second training towards
+    hard actions; none without updates.
+    """
+
+    kind: ClassVar[str] = "run on an algorithmic task"
+    ranges = (
+        ("restarts checkpoint_steps recipe.updates recipe.tokens recipe.segment recipe.stages", 1, math.inf),
+        ("recipe.rate", ABOVE_0, math.inf),
+    )
+
+    task: str
+    model: Literal["rnn", "lstm", "list_rnn", "stack_rnn"]
+    settings: dict[str, Any] = field(default_factory=dict)
+    restarts: int = 10
+    recipe: StreamRecipe = StreamRecipe()
+    rounding: StreamRecipe = StreamRecipe(updates=0)
+    tests: StreamTests = StreamTests()
+    checkpoint_steps: int = 50
+
+    def cell(self, symbols: int) -> "SequenceCell":
+        """Build the cells of all restarts. Raises ConfigurationError for an unknown setting."""
+        from dgl_treestack import sequence
+
+        return sequence.build(self.model, symbols, self.settings, self.restarts)
 
 
 def load(path: Path) -> RunConfig:
@@ -254,8 +365,6 @@ def load_any(path: Path) -> Any:
 
 def from_tables(tables: dict[str, Any]) -> Any:
     """Return the configuration of a run of any kind: on trees, `model` is a table; on streams, there is a `task`."""
-    from dgl_treestack.runs.sequence_configuration import StreamConfig, TextConfig
-
     of_sequences = StreamConfig if "task" in tables else TextConfig
     return plain_data.build(of_sequences if isinstance(tables.get("model"), str) else RunConfig, tables)
 
@@ -274,7 +383,7 @@ def override(config: AnyConfig, assignments: Sequence[str]) -> AnyConfig:
 def dump(config: Named) -> str:
     """Return the configuration as TOML, fully resolved; `load_any` reads it back. Raises ConfigurationError."""
     try:
-        return tomli_w.dumps(_values(config))
+        return tomli_w.dumps(config.values())
     except TypeError as error:  # a setting of a model that was built in Python
         raise ConfigurationError(f"A value of {config.name!r} cannot be written: {error}.") from None
 
@@ -305,20 +414,23 @@ def of_model(model: "Model", folder: str, data: Mapping[str, Any]) -> tuple[RunC
     """
     from dgl_treestack import cells
 
-    arguments, signature = model.arguments, model.signature
-    if not arguments:
-        raise ConfigurationError("The model was made without `Model.build`, which knows its configuration. Build it by that.")
-    of_class = {name: spec for name, spec in cells.models().items() if spec.cell is arguments["name"]}
+    arguments, signature, fault = model.arguments, model.signature, ""
+    class_or_name = arguments.get("name")
+    of_class = {name: spec for name, spec in cells.models().items() if spec.cell is class_or_name}
     names = [name for name, spec in of_class.items() if spec.settings.items() <= arguments.items()]
-    if not names and isinstance(arguments["name"], type):
-        raise ConfigurationError(f"{arguments['name'].__name__} has no name. Write @register_cell(NAME) above the class.")
+    if not arguments:
+        fault = "The model was made without `Model.build`, which knows its configuration. Build it by that."
+    elif not names and isinstance(class_or_name, type):
+        fault = f"{class_or_name.__name__} has no name. Write @register_cell(NAME) above the class."
+    elif not signature.words and language.languages().get(signature.name) != signature:
+        fault = f"The language {signature.name!r} is not registered. Call register_language for it."
+    if fault:
+        raise ConfigurationError(fault)
     if signature.words:
         language.from_dict(plain_data.tables_of(language.to_toml(signature)))  # raises for what its file cannot describe
-    elif language.languages().get(signature.name) != signature:
-        raise ConfigurationError(f"The language {signature.name!r} is not registered. Call register_language for it.")
     presets = [name for name, preset in PRESETS.items() if preset == model.vocabulary]
     described = {name: arguments[name] for name in ARGUMENTS if arguments.get(name) is not None}
-    described["name"] = [*names, arguments["name"]][0]
+    described["name"] = [*names, class_or_name][0]
     described["vocabulary"] = "train" if signature.words else [*presets, "vocabulary.json"][0]
     described["settings"] = {name: value for name, value in arguments.items() if name not in (*ARGUMENTS, "signals")}
     tables = {"model": described, "data": {"language": signature.name, **data}, "signals": dict(arguments["signals"] or {})}

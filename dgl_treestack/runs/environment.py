@@ -4,6 +4,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,18 @@ def describe_environment(device: str) -> dict[str, Any]:
 
     git = ["git", "-C", str(Path(__file__).parent)]
     commit = None
-    try:
+    with suppress(OSError, subprocess.SubprocessError):
         subprocess.run([*git, "ls-files", "--error-unmatch", Path(__file__).name], capture_output=True, check=True, timeout=10)
         describe = [*git, "describe", "--always", "--dirty", "--abbrev=12"]
         commit = subprocess.run(describe, capture_output=True, check=True, text=True, timeout=10).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        pass
+    processor = platform.processor()
+    with suppress(OSError):  # Linux names the model here, where `platform` knows the architecture alone
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        processor = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), processor)
     return {
         "versions": {**versions(), "torch": torch.__version__},
         "platform": platform.platform(),
-        "processor": _processor(),
+        "processor": processor,
         "device": torch.cuda.get_device_name() if device.startswith("cuda") else device,
         "threads": torch.get_num_threads(),
         "commit": commit,
@@ -38,22 +41,17 @@ def describe_environment(device: str) -> dict[str, Any]:
     }
 
 
-def device_of(environment: Mapping[str, Any]) -> str | None:
-    """Return the GPU of an environment, or its processor if it has none; None for an older one, without its processor."""
-    device = environment.get("device", "cpu")
-    return environment.get("processor") if device == "cpu" else device
+def origin_of(environment: Mapping[str, Any]) -> str:
+    """Return commit and machine of a run's environment as text."""
+    return f"commit {environment.get('commit') or 'unknown'}, {machine_of(environment)}"
 
 
 def machine_of(environment: Mapping[str, Any]) -> str:
     """Return processor or GPU, and torch, of a run's environment as text; then epoch and origin of every resumption."""
-    device = device_of(environment) or "a processor of unknown model"
+    origin = _origin(environment)
     resumptions = (f", after epoch {entry['epochs']} {origin_of(entry)}" for entry in environment.get("resumed", []))
-    return f"{device}, torch {environment.get('versions', {}).get('torch', 'of unknown version')}" + "".join(resumptions)
-
-
-def origin_of(environment: Mapping[str, Any]) -> str:
-    """Return commit and machine of a run's environment as text."""
-    return f"commit {environment.get('commit') or 'unknown'}, {machine_of(environment)}"
+    device, version = origin.get("device", "a processor of unknown model"), origin.get("torch", "of unknown version")
+    return f"{device}, torch {version}" + "".join(resumptions)
 
 
 def with_resumption(begun: Mapping[str, Any], epochs: int, device: str) -> tuple[dict[str, Any], str]:
@@ -74,17 +72,11 @@ def with_resumption(begun: Mapping[str, Any], epochs: int, device: str) -> tuple
 
 
 def _origin(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of an environment the last digits of results may depend on: commit, processor or GPU, versions."""
+    """Return what of an environment the last digits of results may depend on: commit, versions, GPU or, without, processor.
+
+    An older environment has no processor.
+    """
+    device = environment.get("device", "cpu")
+    device = environment.get("processor") if device == "cpu" else device
     origin = {"commit": environment.get("commit"), **environment.get("versions", {})}
-    if device := device_of(environment):
-        origin["device"] = device
-    return origin
-
-
-def _processor() -> str:
-    """Return the model of the processor, as Linux names it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor())
+    return {**origin, "device": device} if device else origin

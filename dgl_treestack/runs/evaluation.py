@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from dgl_treestack import atomic, cluster
 from dgl_treestack.data import formats, records
@@ -19,16 +20,14 @@ from dgl_treestack.data.records import Table
 from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import DataError
 from dgl_treestack.expression.operators import Signature
-from dgl_treestack.model.dataset import Dataset, measure
+from dgl_treestack.model.dataset import Batch, Dataset, measure
 from dgl_treestack.model.model import Model
 from dgl_treestack.processes import Jobs, workers
 from dgl_treestack.runs.run import Run
-from dgl_treestack.tasks import Item
 
 BATCH = 256
-PART = (
-    20 * BATCH
-)  # examples that are prepared at once; whole batches, so that processes which share a file give the same scores
+# Examples that are prepared at once: whole batches, so that processes which share a file give the same scores.
+PART = 20 * BATCH
 
 
 @dataclass(frozen=True)
@@ -61,16 +60,22 @@ def subnormals_as_zero() -> Iterator[None]:
 @torch.no_grad()
 def score(model: Model, dataset: Dataset, engine: str = "levels", world: World = ALONE) -> Score:
     """Return loss and accuracy over a labelled data set, in evaluation mode. world: processes that share it out."""
-    model.eval()
     losses: list[float] = []
     correct: list[bool] = []
-    for batch in dataset.batches(BATCH, next(model.parameters()).device, world):
-        with subnormals_as_zero():
-            output = model(batch, engine)
+    for batch, output in _outputs(model, dataset, engine, world):
         losses += model.losses(output, batch).tolist()
         correct += model.correct(output, batch).tolist()
     loss, right, outputs = world.sums(sum(losses), sum(correct), len(losses))
     return Score(loss / max(outputs, 1), 100 * right / max(outputs, 1))
+
+
+def _outputs(model: Model, dataset: Dataset, engine: str, world: World = ALONE) -> Iterator[tuple[Batch, Tensor]]:
+    """Yield the batches of a data set and the model's outputs, in evaluation mode."""
+    model.eval()
+    for batch in dataset.batches(BATCH, next(model.parameters()).device, world):
+        with subnormals_as_zero():
+            output = model(batch, engine)
+        yield batch, output
 
 
 @torch.no_grad()
@@ -80,12 +85,9 @@ def answers(model: Model, dataset: Dataset, engine: str = "levels", group_by: st
     If a task has outputs at nodes, there are the columns `node` and `depth of the tree`, null for outputs of whole trees; id,
     depth and label are then those of the node's subtree. group_by: the measure that the table has as a column, see `measure`.
     """
-    model.eval()
     outputs: list[Any] = []
     correct: list[bool] = []
-    for batch in dataset.batches(BATCH, next(model.parameters()).device):
-        with subnormals_as_zero():
-            output = model(batch, engine)
+    for batch, output in _outputs(model, dataset, engine):
         outputs += output.tolist()
         correct += model.correct(output, batch).tolist()
     place = dataset.example_of_output.tolist()
@@ -97,19 +99,17 @@ def answers(model: Model, dataset: Dataset, engine: str = "levels", group_by: st
     }
     columns["correct"] = [bool(right) if judged else None for right, judged in zip(correct, is_judged, strict=True)]
     if any(isinstance(item.target, Mapping) for item in items):
-        rows = [_of_node(*row) for row in zip(examples, items, nodes, strict=True)]
-        columns |= dict(zip(("id", "depth", "label", "node", "depth of the tree"), zip(*rows, strict=True), strict=True))
+        of_nodes: list[tuple[Any, ...]] = []
+        for example, item, node in zip(examples, items, nodes, strict=True):
+            if isinstance(item.target, Mapping):
+                label = example.labels[node] if example.labels else (None if node else example.label)
+                of_nodes.append((f"{example.id}/{node}", item.tree.heights[node], label, node, item.tree.depth))
+            else:
+                of_nodes.append((example.id, example.equation.depth, example.label, None, None))
+        columns |= dict(zip(("id", "depth", "label", "node", "depth of the tree"), zip(*of_nodes, strict=True), strict=True))
     if group_by != "depth":
         columns[group_by] = [measure(group_by, *row) for row in zip((e.equation for e in examples), nodes, strict=True)]
     return records.of_examples(examples, columns)
-
-
-def _of_node(example: Example, item: Item, node: int) -> tuple[str, int, Any, int | None, int | None]:
-    """Return id, depth and label of an output, the node, and the depth of its tree; the last two None for a whole tree."""
-    if not isinstance(item.target, Mapping):
-        return example.id, example.equation.depth, example.label, None, None
-    label = example.labels[node] if example.labels else (None if node else example.label)
-    return f"{example.id}/{node}", item.tree.heights[node], label, node, item.tree.depth
 
 
 def evaluate(
@@ -128,9 +128,9 @@ def evaluate(
     if jobs == 1:
         table = answers_on(run.load_model(dtype), data, engine, run.config.data.group_by)
     else:
-        content, examples = pack(run), _examples(data, run.language)
+        content, parts = pack(run), _parts(data, run.language)
         with workers(jobs) as pool:
-            tasks = [pool.submit(_answers_of_part, content, part, engine, dtype) for part in _parts(examples)]
+            tasks = [pool.submit(_answers_of_part, content, part, engine, dtype) for part in parts]
             table = records.joined(task.result() for task in tasks)
     if output is not None:
         atomic.write_json_lines(output, records.rows_of(table))
@@ -138,33 +138,27 @@ def evaluate(
     return table
 
 
-def _examples(data: str, signature: Signature) -> list[Example]:
-    """Return the examples of a file. Raises DataError when there are none."""
-    examples = formats.read_examples([data], signature=signature)
-    if not examples:
-        raise DataError("There are no examples in the file.", data)
-    return examples
-
-
 def answers_on(model: Model, data: str, engine: str, group_by: str, world: World = ALONE) -> Table:
-    """Return the answers to a data file in file order. Several processes share it out: the first gets all, the others their
-    own part.
+    """Return the answers to a data file in file order; of several processes the first gets all, the others their own part.
 
     Raises DataError for a file without equations.
     """
-    examples = _examples(data, model.signature)
-    parts = _parts(examples[world.part(len(examples))])
+    parts = _parts(data, model.signature, world)
     return records.joined(world.gathered([answers(model, model.prepare(part), engine, group_by) for part in parts]))
 
 
-def _parts(examples: Sequence[Example]) -> Iterator[Sequence[Example]]:
-    """Yield neighbouring examples that are prepared at once."""
-    yield from (examples[start : start + PART] for start in range(0, len(examples), PART))
+def _parts(data: str, signature: Signature, world: World = ALONE) -> list[Sequence[Example]]:
+    """Return the examples of a file that are this process's, in parts of neighbours that are prepared at once."""
+    examples = formats.read_examples([data], signature=signature)
+    if not examples:
+        raise DataError("There are no examples in the file.", data)
+    own = examples[world.part(len(examples))]
+    return [own[start : start + PART] for start in range(0, len(own), PART)]
 
 
 def _answers_of_part(content: bytes, part: Sequence[Example], engine: str, dtype: torch.dtype) -> Table:
     """Return the answers to a part, in another process. content: the packed run."""
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # the processes share the cores already
     model, group_by = unpack(content, dtype)
     return answers(model, model.prepare(part), engine, group_by)
 

@@ -9,9 +9,8 @@ import hashlib
 import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,22 +22,16 @@ from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.weights import load_into
 
 MAX_EXPANSION, HARMLESS = 10, 100_000_000  # of an archive: largest ratio of its contents to its size, beyond so many bytes
-LEAF_AND_HEADS = {
-    "bias": "heads.verification.bias",
-    "Symbol.weight": "cell.leaves.table",
-    "Number_enc.linear1.weight": "cell.leaves.number1.weight",
-    "Number_enc.linear1.bias": "cell.leaves.number1.bias",
-    "Number_enc.linear2.weight": "cell.leaves.number2.weight",
-    "Number_enc.linear2.bias": "cell.leaves.number2.bias",
-    "Number_dec.linear1.weight": "heads.function_evaluation.decoder1.weight",
-    "Number_dec.linear1.bias": "heads.function_evaluation.decoder1.bias",
-    "Number_dec.linear2.weight": "heads.function_evaluation.decoder2.weight",
-    "Number_dec.linear2.bias": "heads.function_evaluation.decoder2.bias",
+_NUMBERS = {"Number_enc": "cell.leaves.number", "Number_dec": "heads.function_evaluation.decoder"}
+LEAF_AND_HEADS = {"bias": "heads.verification.bias", "Symbol.weight": "cell.leaves.table"} | {
+    f"{theirs}.linear{layer}.{kind}": f"{ours}{layer}.{kind}"
+    for theirs, ours in _NUMBERS.items()
+    for layer in (1, 2)
+    for kind in ("weight", "bias")
 }
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """Rows of one of our fused matrices, as the authors' tensor names, in which `{0}` stands for the operator.
 
     weights: the matrices to concatenate, one, or one per child. bias: the bias.
@@ -48,8 +41,7 @@ class Block:
     bias: str
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """One of the authors' classes.
 
     mark: a key that only its checkpoints have. model: our model. product: the model's product. blocks: the rows of the product
@@ -67,40 +59,19 @@ def _linear(module: str) -> Block:
     return Block([f"{module}.weight"], f"{module}.bias")
 
 
-_SMU = [
-    _linear("{0}_stack.input_linear"),
-    _linear("{0}.o_linear"),
-    _linear("{0}_stack.push_gate_linear"),
-    _linear("{0}_stack.pop_gate_linear"),
-    _linear("{0}_stack.no_op_gate_linear"),
-]
+_SMU = [_linear(f"{{0}}{gate}_linear") for gate in ("_stack.input", ".o", "_stack.push_gate", "_stack.pop_gate")]
+_SMU += [_linear("{0}_stack.no_op_gate_linear")]
+_SMU_1, _SMU_2 = [_linear("{0}_stack.gate_linear")], [_linear(f"{{0}}_stack.gate_linear_{side}") for side in "lr"]
 _SIDES = ("left", "right")
 _LSTM_BINARY = [
     *(Block([f"{{0}}.{gate}_{side}.weight" for side in _SIDES], f"{{0}}.{gate}_bias") for gate in ("data", "output", "input")),
     *(Block([f"{{0}}.forget_{gate}_by_{side}.weight" for side in _SIDES], f"{{0}}.forget_bias_{gate}") for gate in _SIDES),
 ]
+_LSTM_UNARY = [_linear(f"{{0}}.{gate}") for gate in ("data", "output", "input", "forget")]
 FAMILIES = (
-    Family(
-        "sin_stack.push_gate_linear.weight",
-        "tree_smu_released",
-        "gates",
-        {
-            1: [*_SMU, _linear("{0}_stack.gate_linear")],
-            2: [*_SMU, _linear("{0}_stack.gate_linear_l"), _linear("{0}_stack.gate_linear_r")],
-        },
-    ),
-    Family(
-        "sin.data.weight",
-        "tree_lstm_released",
-        "gates",
-        {1: [_linear(f"{{0}}.{gate}") for gate in ("data", "output", "input", "forget")], 2: _LSTM_BINARY},
-    ),
-    Family(
-        "sin.linear.weight",
-        "tree_rnn_released",
-        "state",
-        {1: [_linear("{0}.linear")], 2: [_linear("{0}.linear")]},
-    ),
+    Family("sin_stack.push_gate_linear.weight", "tree_smu_released", "gates", {1: [*_SMU, *_SMU_1], 2: [*_SMU, *_SMU_2]}),
+    Family("sin.data.weight", "tree_lstm_released", "gates", {1: _LSTM_UNARY, 2: _LSTM_BINARY}),
+    Family("sin.linear.weight", "tree_rnn_released", "state", {1: [_linear("{0}.linear")], 2: [_linear("{0}.linear")]}),
 )
 
 # Settings that are not in the files. The authors' scripts train with a stack of 5, tanh in stack models, sigmoid in Tree-RNN.
@@ -139,39 +110,39 @@ def import_checkpoint(checkpoint: Path, folder: Path, preset: str = "scripts", s
 
 def read_checkpoint(path: Path) -> dict[str, Tensor]:
     """Return the tensors of a legacy checkpoint by name, without running code in it. Raises CheckpointError."""
+    loaded: Any = None
     try:
-        _check_size(path)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about pickle protocols; a file that cannot be read safely raises below
-            loaded = torch.load(path, map_location="cpu", weights_only=True)
+        fault = _bomb(path)
+        if not fault:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about pickle protocols; a file that cannot be read safely is a fault
+                loaded = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
-        raise CheckpointError(f"{path} does not exist.") from None
-    except CheckpointError:
-        raise
+        fault = "does not exist."
     except Exception as error:  # a damaged pickle may raise anything
         # torch's own message recommends loading without the safeguard, so it is not repeated
-        raise CheckpointError(
-            f"{path} is refused: it is not a plain file of weights ({type(error).__name__}), and nothing in it was run. "
-            f"Give a released `-model-` file."
-        ) from None
-    if not isinstance(loaded, Mapping) or not all(isinstance(value, Tensor) for value in loaded.values()):
-        raise CheckpointError(f"{path} holds no weights by name. Give the `-model-` file, not the `-optim-` one.")
-    for name, value in loaded.items():
+        fault = f"is refused: it is not a plain file of weights ({type(error).__name__}), and nothing in it was run. "
+        fault += "Give a released `-model-` file."
+    if not fault and not (isinstance(loaded, Mapping) and all(isinstance(value, Tensor) for value in loaded.values())):
+        fault = "holds no weights by name. Give the `-model-` file, not the `-optim-` one."
+    for name, value in () if fault else loaded.items():
+        # An expanded tensor claims more numbers than the file has: copied, it would fill the memory.
         is_plain = value.layout == torch.strided and value.numel() * value.element_size() <= value.untyped_storage().nbytes()
         if not (is_plain and value.is_floating_point() and value.isfinite().all()):
-            raise CheckpointError(
-                f"{path}: the tensor {name!r} has numbers of type {value.dtype}, or not all are finite and stored."
-            )
+            fault = f"has numbers of type {value.dtype} in the tensor {name!r}, or not all are finite and stored."
+    if fault:
+        raise CheckpointError(f"{path} {fault}")
     return dict(loaded)
 
 
-def _check_size(path: Path) -> None:
-    """Raise CheckpointError for an archive that expands to far more than its size."""
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            size = sum(entry.file_size for entry in archive.infolist())
-        if size > HARMLESS and size > MAX_EXPANSION * path.stat().st_size:
-            raise CheckpointError(f"{path} is refused: it expands to {size} bytes, {MAX_EXPANSION} times its size or more.")
+def _bomb(path: Path) -> str:
+    """Return what is wrong with an archive that expands to far more than its size, empty for another file."""
+    if not zipfile.is_zipfile(path):
+        return ""
+    with zipfile.ZipFile(path) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+    too_large = size > HARMLESS and size > MAX_EXPANSION * path.stat().st_size
+    return f"is refused: it expands to {size} bytes, {MAX_EXPANSION} times its size or more." if too_large else ""
 
 
 def translate(released: Mapping[str, Tensor], family: Family) -> dict[str, Tensor]:

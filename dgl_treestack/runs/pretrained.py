@@ -4,7 +4,6 @@
 the checksum of its weights. `MODEL_CARD.md`: the same for people. `tools/pack.py` writes both.
 """
 
-import hashlib
 import json
 import os
 from functools import cache
@@ -14,13 +13,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from dgl_treestack import resources
 from dgl_treestack.errors import CheckpointError, ConfigurationError, unknown
 from dgl_treestack.expression import Equation
 from dgl_treestack.model.model import Model
+from dgl_treestack.resources import FOLDER as RESOURCES
+from dgl_treestack.resources import sha256
 from dgl_treestack.runs.run import Run
 
-FOLDER = resources.FOLDER / "models"
+FOLDER = RESOURCES / "models"
 DEFAULT = "tree_slots"
 STATE_DICT = "Build the model as it was, give it the weights with model.load_state_dict, and write it with model.save(FOLDER)."
 
@@ -28,13 +28,13 @@ STATE_DICT = "Build the model as it was, give it the weights with model.load_sta
 def open_run(folder: Path | None) -> Run:
     """Return a run on equations from its folder, or the default model of the package for None.
 
-    Raises CheckpointError for a folder that is not a run, and when the weights of a model of the package have changed;
-    ConfigurationError for a run on trees of another language.
+    Raises CheckpointError for no run, or a model of the package whose weights have changed; ConfigurationError for a run on
+    trees of another language.
     """
     run = Run(FOLDER / DEFAULT) if folder is None else Run.open(folder)
     if is_packaged(run):
-        digest = card(run.folder.name)["weights"]["sha256"]
-        if not run.best.is_file() or hashlib.sha256(run.best.read_bytes()).hexdigest() != digest:
+        # `verify` answers everybody with it, so its weights are compared with those that the card describes.
+        if not run.best.is_file() or sha256(run.best) != card(run.folder.name)["weights"]["sha256"]:
             raise CheckpointError(f"{run.best} has changed since it was packed. Install the package again.")
     elif run.language.words:
         raise ConfigurationError(
@@ -60,19 +60,21 @@ def load(run: Path | str, dtype: torch.dtype | None = None) -> Model:
 
 def find(run: Path | str) -> Run:
     """Return a run by its folder, or a model of the package by its name. Raises CheckpointError, as `load`."""
-    if not isinstance(run, str | os.PathLike):
+    if isinstance(run, str | os.PathLike):
+        path = Path(run)
+        if path.is_dir():
+            return Run.open(path)
+        if str(run) in pretrained():
+            return open_run(FOLDER / str(run))
+        fault = f"{run} is no folder of a run. " + unknown("pretrained model", str(run), pretrained())
+        if path.is_file():
+            of_run = path.parent.name == Run(path).best.parent.name
+            remedy = f"Give the folder of the run, {path.parent.parent}." if of_run else STATE_DICT
+            fault = f"{run} is a file, and no folder of a run; pickled weights are not read. {remedy}"
+    else:
         remedy = "Use the model as it is, or write it with model.save(FOLDER)." if isinstance(run, nn.Module) else STATE_DICT
-        raise CheckpointError(f"`load` reads the folder of a run, or a model of the package by name, not {type(run)}. {remedy}")
-    path = Path(run)
-    if str(run) in pretrained() and not path.is_dir():
-        return open_run(FOLDER / str(run))
-    if path.is_file():
-        of_run = path.parent.name == Run(path).best.parent.name
-        remedy = f"Give the folder of the run, {path.parent.parent}." if of_run else STATE_DICT
-        raise CheckpointError(f"{run} is a file, and no folder of a run; pickled weights are not read. {remedy}")
-    if not path.is_dir():
-        raise CheckpointError(f"{run} is no folder of a run. " + unknown("pretrained model", str(run), pretrained()))
-    return Run.open(path)
+        fault = f"`load` reads the folder of a run, or a model of the package by name, not {type(run)}. {remedy}"
+    raise CheckpointError(fault)
 
 
 @cache

@@ -16,11 +16,11 @@ Figures and tables read runs, so this module imports torch, the model and polars
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from dgl_treestack import atomic
 from dgl_treestack.data.vocabulary import Vocabulary
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from dgl_treestack.data.records import Table
     from dgl_treestack.model.model import Model
 
+T = TypeVar("T")
+TRAIN_AGAIN = "The run is damaged; train again."
 DESCRIPTION = ("config.toml", "environment.json", "vocabulary.json")
 
 
@@ -77,6 +79,7 @@ class Run:
         """Create the folder with the description of the run. files: the further ones, by name. Raises OutputError."""
         for name, text in {"config.toml": configuration.dump(config), **files}.items():
             atomic.write_text(self.folder / name, text)
+        # Last, so that a folder has its whole description or none.
         self.write_environment({"seed": seed, "config": config.hash, **environment})
 
     @staticmethod
@@ -138,20 +141,7 @@ class Run:
 
         resumed: a dictionary for every resumption with another commit, device or version, with the number of complete epochs.
         """
-        environment, path = self.read_json("environment.json"), self.folder / "environment.json"
-        kinds: dict[str, type] = {
-            "seed": int,
-            "device": str,
-            **dict.fromkeys(("versions", "equations", "data"), dict),
-            **dict.fromkeys(("measured", "resumed"), list),
-        }
-        for key, kind in kinds.items():
-            if (key in environment or key == "seed") and type(environment.get(key)) is not kind:
-                raise CheckpointError(f"{path}: {key!r} is {environment.get(key)!r}. The run is damaged; train again.")
-        for entry in environment.get("resumed", []):
-            if not (type(entry) is dict and type(entry.get("epochs")) is int and type(entry.get("versions")) is dict):
-                raise CheckpointError(f"{path}: a resumption is {entry!r:.200}. The run is damaged; train again.")
-        return environment
+        return self._read(self.folder / "environment.json", _environment, TRAIN_AGAIN)
 
     @property
     def seed(self) -> int:
@@ -180,46 +170,43 @@ class Run:
 
     def best_epoch(self) -> int:
         """Return the epoch of the best weights, 0 if the run is not finished. Raises CheckpointError."""
-        try:
-            return int(self.done.read_text().split()[-1])
-        except FileNotFoundError:
-            return 0
-        except (OSError, ValueError, IndexError) as error:
-            raise CheckpointError(f"{self.done} is damaged ({error!r}). Delete it and resume the run.") from None
+        return self._read(self.done, lambda text: int(text.split()[-1]), "Delete it and resume the run.", 0)
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Return the JSON object in a file of the folder."""
-        try:
-            data, _ = read_json((self.folder / name).read_text())
-        except (OSError, ValueError) as error:
-            raise CheckpointError(f"{self.folder / name} cannot be read: {error}. The run is damaged; train again.") from None
-        if not isinstance(data, dict):
-            raise CheckpointError(f"{self.folder / name} holds no JSON object. The run is damaged; train again.")
-        return data
+        return self._read(self.folder / name, _object, TRAIN_AGAIN)
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Return the rows of metrics.jsonl, one per finished epoch."""
-        if not self.metrics.exists():
-            return []
-        try:
-            lines = self.metrics.read_text().splitlines()
-            rows = checked_metrics([read_json(line)[0] for line in lines], of_trees=isinstance(self.any_config, RunConfig))
+        of_trees = isinstance(self.any_config, RunConfig)
+
+        def parse(text: str) -> list[dict[str, Any]]:
+            rows = checked_metrics(map(_object, text.splitlines()), of_trees=of_trees)
             return [row for row in rows if row["epoch"] and row.get("validation_accuracy", 0.0) is not None]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{self.metrics} is damaged ({error!r}). Resume the run to write it again.") from None
+
+        return self._read(self.metrics, parse, "Resume the run to write it again.", [])
 
     def read_times(self) -> list[dict[str, Any]]:
         """Return the rows of times.jsonl, one per process that trained: `epoch` and `cpu_seconds`."""
-        if not self.times.exists():
-            return []
+
+        def parse(text: str) -> list[dict[str, Any]]:
+            rows = checked_metrics(map(_object, text.splitlines()), of_trees=False)
+            return [{"epoch": row["epoch"], "cpu_seconds": float(row["cpu_seconds"])} for row in rows]
+
+        return self._read(self.times, parse, "Delete it: only the CPU time is lost.", [])
+
+    @staticmethod
+    def _read(path: Path, parse: Callable[[str], T], remedy: str, absent: T | None = None) -> T:
+        """Return what `parse` makes of a text file, or `absent` where there is none. The one check of what a folder holds.
+
+        Raises CheckpointError that ends with the remedy for a file that is gone, or that `parse` refuses.
+        """
+        if absent is not None and not path.exists():
+            return absent
         try:
-            rows = [read_json(line)[0] for line in self.times.read_text().splitlines()]
-            times = [{"epoch": int(row["epoch"]), "cpu_seconds": float(row["cpu_seconds"])} for row in rows]
-            if not all(math.isfinite(row["cpu_seconds"]) for row in times):
-                raise ValueError("a time is not finite")
-            return times
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{self.times} is damaged ({error!r}). Delete it: only the CPU time is lost.") from None
+            return parse(path.read_text())
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+            raise CheckpointError(f"{path} is damaged ({error!r:.300}). {remedy}") from None
 
     def write_records(self, data: str, table: "Table", kind: str = "") -> Path:
         """Write the records of a data file, and its name and checksum into sources.json. Returns the path of the records.
@@ -230,7 +217,7 @@ class Run:
         """
         from dgl_treestack.data import records
 
-        sources = self._read_sources()
+        sources = self._sources()
         checksum = sha256(find_data(data))
         name = Path(data.removeprefix(BUNDLED)).name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json")
         if not name:
@@ -246,77 +233,84 @@ class Run:
         return path
 
     def read_records(self, data: str, kind: str = "") -> "Table":
-        """Return the records of a data file, by its name in the configuration, or of a file with the same content.
+        """Return the records of the current content of a data file, under any name, else the newest of that name.
 
-        If several files had that name: the records of the current file, else the newest. Raises DataError if there are none.
+        Raises DataError if there are none.
         """
-        return self._read(self._find_records(data, kind)[0])
+        from dgl_treestack.data import records
 
-    def checksum_of_records(self, data: str) -> str:
-        """Return the SHA-256 of the file that the result of `read_records` is of. Raises DataError if there is none."""
-        return self._find_records(data, "")[1]
+        return records.read(self.folder / "records" / f"{self.find_records(data, kind)[0]}.parquet")
 
-    def _find_records(self, data: str, kind: str) -> tuple[str, str]:
-        """Return name and checksum of the records of a data file, see `read_records`."""
-        sources = {name: source for name, source in self._read_sources().items() if source.get("kind", "") == kind}
-        name_of_checksum = {source["sha256"]: name for name, source in sources.items() if source["data"] == data}
-        if len(name_of_checksum) != 1:  # the file may have another name here, or have changed since
-            current = sha256(path) if (path := find_data(data)).is_file() else ""
-            all_names = {source["sha256"]: name for name, source in sources.items()}
-            if current in (name_of_checksum or all_names):
-                return (name_of_checksum or all_names)[current], current
-        if not name_of_checksum:
+    def find_records(self, data: str, kind: str = "") -> tuple[str, str]:
+        """Return name and SHA-256 of the data of what `read_records` reads. Raises DataError if there is nothing."""
+        sources = self._sources(kind)
+        current = sha256(path) if (path := find_data(data)).is_file() else ""
+        of_name = {name: source["sha256"] for name, source in sources.items() if source["data"] == data}
+        # The file may have another name here, or have changed since.
+        for found in (of_name, {name: source["sha256"] for name, source in sources.items()}):
+            for name, checksum in found.items():
+                if checksum == current:
+                    return name, checksum
+        if not of_name:
             raise DataError(
                 f"The run has no records of {data}. Finish it with `treestack train ... --resume`, or evaluate it on the file.",
                 self.folder,
             )
-        *_, (checksum, name) = name_of_checksum.items()
-        return name, checksum
+        return list(of_name.items())[-1]
 
     def has_records(self, data: str, kind: str = "") -> bool:
         """Return whether there are records of the current content of a data file."""
-        key = (data, sha256(find_data(data)), kind)
-        sources = self._read_sources().values()
-        return any((source["data"], source["sha256"], source.get("kind", "")) == key for source in sources)
+        return sha256(find_data(data)) in {source["sha256"] for source in self._sources(kind).values()}
 
     def evaluated_data(self) -> list[str]:
         """Return the data files that a finished run was evaluated on, by training and by `treestack evaluate`."""
-        return [source["data"] for source in self._read_sources().values() if "kind" not in source]
+        return [source["data"] for source in self._sources("").values()]
 
-    def read_records_by_checksum(self, checksum: str) -> "Table | None":
-        """Return the records of the data file with a SHA-256, under any name; None if there are none."""
-        for name, source in self._read_sources().items():
-            if source["sha256"] == checksum and "kind" not in source:
-                return self._read(name)
-        return None
-
-    def _read(self, name: str) -> "Table":
-        from dgl_treestack.data import records
-
-        return records.read(self.folder / "records" / f"{name}.parquet")
-
-    def _read_sources(self) -> dict[str, dict[str, str]]:
-        """Return sources.json: name of records -> name, checksum and kind of their data."""
-        sources = self.read_json("records/sources.json") if self.sources.exists() else {}
-        is_whole = [
-            isinstance(source, dict)
-            and {"data", "sha256"} <= source.keys()
-            and all(type(text) is str for text in source.values())
-            for source in sources.values()
-        ]
-        if not all(is_whole):
-            raise CheckpointError(f"{self.sources} is damaged. Delete the records folder and evaluate again.")
-        return sources
+    def _sources(self, kind: str | None = None) -> dict[str, dict[str, str]]:
+        """Return sources.json: name of records -> name, checksum and kind of their data; only of a kind, if it is given."""
+        remedy = "Delete the records folder and evaluate again."
+        sources: dict[str, dict[str, str]] = self._read(self.sources, _sources, remedy, {})
+        return {name: source for name, source in sources.items() if kind is None or source.get("kind", "") == kind}
 
 
-def checked_metrics(rows: Any, *, of_trees: bool) -> list[dict[str, Any]]:
+def _object(text: str) -> dict[str, Any]:
+    """Return a JSON object."""
+    data, _ = read_json(text)
+    if not isinstance(data, dict):
+        raise ValueError("no JSON object")
+    return data
+
+
+def _environment(text: str) -> dict[str, Any]:
+    """Return the content of environment.json if what others read of it has the right types. Raises ValueError, KeyError."""
+    environment = _object(text)
+    kinds: dict[str, type] = {"seed": int, "device": str, "versions": dict, "equations": dict, "data": dict}
+    kinds |= {"measured": list, "resumed": list}
+    present = [(key, kind) for key, kind in kinds.items() if key in environment or key == "seed"]
+    wrong = [f"{key} is {environment[key]!r:.200}" for key, kind in present if type(environment[key]) is not kind]
+    for entry in environment.get("resumed", []):
+        if type(entry.get("epochs")) is not int or type(entry.get("versions")) is not dict:
+            wrong.append(f"a resumption is {entry!r:.200}")
+    if wrong:
+        raise ValueError(wrong[0])
+    return environment
+
+
+def _sources(text: str) -> dict[str, Any]:
+    """Return the content of sources.json. Raises ValueError, TypeError, KeyError."""
+    sources = _object(text)
+    if not all(
+        type(text) is str for source in sources.values() for text in (source["data"], source["sha256"], *source.values())
+    ):
+        raise ValueError("a source is no text")
+    return sources
+
+
+def checked_metrics(rows: Iterable[Any], *, of_trees: bool) -> list[dict[str, Any]]:
     """Return the rows of metrics.jsonl. Raises ValueError, TypeError or KeyError unless they hold what tables read."""
-    needed = {"train_accuracy", "validation_accuracy"} if of_trees else set[str]()
-    for row in rows:
-        if (
-            type(row["epoch"]) is not int
-            or not needed <= row.keys()
-            or not all(type(value) in (int, float, NoneType) for value in row.values())
-        ):
+    needed, checked = ({"train_accuracy", "validation_accuracy"} if of_trees else set[str]()), list(rows)
+    for row in checked:
+        is_plain = type(row["epoch"]) is int and all(type(value) in (int, float, NoneType) for value in row.values())
+        if not (is_plain and needed <= row.keys()):
             raise ValueError(f"a row is {row!r:.200}")
-    return list(rows)
+    return checked

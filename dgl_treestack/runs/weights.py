@@ -37,7 +37,7 @@ def _checksum(tensors: "Mapping[str, Tensor]", description: Mapping[str, Any]) -
     import torch
 
     checksum = hashlib.sha256(json.dumps(description).encode())
-    for name, tensor in sorted(tensors.items()):
+    for name, tensor in sorted(tensors.items()):  # a file may have them in another order
         checksum.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
         checksum.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return checksum.hexdigest()
@@ -62,20 +62,17 @@ def load_into(module: Any, tensors: "Mapping[str, Tensor]", origin: Path, *, fin
 
     origin: the file of the tensors, for the error. finite: whether all have to be finite numbers.
     """
-    expected = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
-    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    wrong = [
-        f"{name} {shapes.get(name, 'missing')}"
-        for name in sorted({*expected, *shapes})
-        if expected.get(name) != shapes.get(name)
-    ]
+    expected, shapes = ({name: tuple(t.shape) for name, t in these.items()} for these in (module.state_dict(), tensors))
+    wrong = [name for name in sorted({*expected, *shapes}) if expected.get(name) != shapes.get(name)]
     if finite and not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
-        raise CheckpointError(
-            f"{origin} holds numbers that are not finite. The run has diverged or the file is damaged; train again."
-        )
-    if wrong:
-        raise CheckpointError(f"{origin} does not fit the model of its configuration: {', '.join(wrong[:5])}.")
-    module.load_state_dict(dict(tensors))
+        fault = "holds numbers that are not finite. The run has diverged or the file is damaged; train again"
+    elif wrong:
+        listed = ", ".join(f"{name} {shapes.get(name, 'missing')}" for name in wrong[:5])
+        fault = f"does not fit the model of its configuration: {listed}"
+    else:
+        module.load_state_dict(dict(tensors))
+        return
+    raise CheckpointError(f"{origin} {fault}.")
 
 
 def write_weights(path: Path, tensors: "Mapping[str, Tensor]", description: Mapping[str, Any]) -> None:

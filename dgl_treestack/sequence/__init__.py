@@ -1,14 +1,15 @@
-"""Sequence cells, one file each: a cell is a step from one token to the next, and `unroll` runs it over a sequence."""
+"""Sequence cells, one file each: a cell is a step from one token to the next, and `unroll` runs it over a sequence.
 
+`encoders` has the models that read a whole tree as a sequence, found as the files `NAME_encoder.py` of this folder.
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
-from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.sequence._contract import LARGEST as LARGEST
-from dgl_treestack.sequence._contract import SEQUENCE as SEQUENCE
 from dgl_treestack.sequence._contract import ActingCell as ActingCell
-from dgl_treestack.sequence._contract import Chain as Chain
 from dgl_treestack.sequence._contract import SequenceCell as SequenceCell
-from dgl_treestack.sequence._contract import State as State
 from dgl_treestack.sequence._contract import draw_summed as draw_summed
 from dgl_treestack.sequence.list_rnn import ListRNN as ListRNN
 from dgl_treestack.sequence.lstm import LSTM as LSTM
@@ -19,14 +20,14 @@ from dgl_treestack.sequence.stack_rnn import StackRNN as StackRNN
 CELLS: dict[str, type[SequenceCell]] = {"rnn": RNN, "lstm": LSTM, "scrn": SCRN, "list_rnn": ListRNN, "stack_rnn": StackRNN}
 
 
-def build(name: str, inputs: int, **settings: Any) -> SequenceCell:
-    """Return a cell by its name, uninitialised. settings: arguments of its class.
+def build(name: str, inputs: int, settings: Mapping[str, Any], restarts: int | None = None) -> SequenceCell:
+    """Return a cell by its name in `CELLS`, uninitialised. settings: arguments of its class.
 
-    Raises ConfigurationError for an unknown name or setting.
+    Raises ConfigurationError for an unknown setting.
     """
-    if name not in CELLS:
-        raise ConfigurationError(unknown("sequence cell", name, CELLS))
+    if "restarts" in settings:
+        raise ConfigurationError("'restarts' is no setting of a cell; only a run on an algorithmic task has several nets.")
     try:
-        return CELLS[name](inputs, **settings)
+        return CELLS[name](inputs, **settings, restarts=restarts)
     except TypeError as error:
         raise ConfigurationError(f"Model {name!r}: {str(error).split('() ')[-1]}.") from None

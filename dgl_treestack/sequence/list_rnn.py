@@ -5,10 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dgl_treestack.cells import Signals, State
 from dgl_treestack.cells.memory.stack import weighted_sum
-from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.plain_data import whole
-from dgl_treestack.sequence._contract import EMPTY, ActingCell, Signals, State
+from dgl_treestack.sequence._contract import EMPTY, ActingCell
 
 ACTIONS = ("insert", "left", "right", "noop")
 
@@ -45,8 +45,7 @@ class ListRNN(ActingCell):
         capacity: int = 200,
         **common: Any,
     ):
-        if whole(capacity, "capacity", 0, 10**9) < 2 * whole(depth, "depth", 1):
-            raise ConfigurationError(f"'capacity' is {capacity}; {depth} cells are read to the right of the middle.")
+        whole(capacity, "capacity", 2 * whole(depth, "depth", 1), 10**9)  # as many are read to the right of the middle
         memories: dict[str, Any] = {"memories": lists, "width": 1, "depth": depth, "empty": empty, "capacity": capacity}
         super().__init__(inputs, hidden, actions=ACTIONS if noop else ACTIONS[:3], **memories, **common)
         self.add("U", hidden, inputs)

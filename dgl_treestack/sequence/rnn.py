@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from dgl_treestack._torch import once_differentiable
+from dgl_treestack.cells import Signals, State
 from dgl_treestack.plain_data import one_of
-from dgl_treestack.sequence._contract import SequenceCell, Signals, State, weight_gradient
+from dgl_treestack.sequence._contract import SequenceCell, weight_gradient
 
 ACTIVATIONS = {"tanh": torch.tanh, "sigmoid": torch.sigmoid}
 SLOPES = {"tanh": lambda y: 1 - y * y, "sigmoid": lambda y: y * (1 - y)}  # derivatives in terms of the function's value
@@ -37,20 +38,20 @@ class RNN(SequenceCell):
     def step(self, drive: Tensor, state: State) -> tuple[State, Signals]:
         return {"h": ACTIVATIONS[self.activation](drive + state["h"] @ self.R.mT + self.b)}, {}
 
-    def unroll(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+    def unroll(self, x: Tensor, state: State | None = None, clip: float | None = None) -> tuple[Tensor, State]:
+        if clip is not None:
+            driven = self.drive(x)
+            h: Tensor = RNNWindow.apply(driven + self.b, self.R, self._initial(driven, state, clip)["h"], self.activation, clip)
+            return h, {"h": h[-1]}
         if self.restarts is not None or self.activation != "tanh" or not x.is_floating_point():
             return super().unroll(x, state)
-        h = (self.start(x.shape[1]) if state is None else state)["h"]
+        before = self._initial(x, state, clip)["h"]
         weights = [self.U, self.R, self.b[0], torch.zeros_like(self.b[0])]
-        outputs, last = torch.rnn_tanh(x, h.unsqueeze(0), weights, True, 1, 0.0, self.training, False, False)
+        outputs, last = torch.rnn_tanh(x, before.unsqueeze(0), weights, True, 1, 0.0, self.training, False, False)
         return outputs, {"h": last[0]}
 
-    def window(self, driven: Tensor, state: State, clip: float) -> Tensor:
-        h: Tensor = _Window.apply(driven + self.b, self.R, state["h"], self.activation, clip)
-        return h
 
-
-class _Window(torch.autograd.Function):
+class RNNWindow(torch.autograd.Function):
     """h_t = f(d_t + R h_{t-1}) over a window, with a backward pass that clips gradients.
 
     driven: d_t = U x_t + b of every token (T, R, B, H). before: h before the window, which gets no gradient.

@@ -5,9 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.cells import Signals, State
 from dgl_treestack.plain_data import number, whole
-from dgl_treestack.sequence._contract import SequenceCell, Signals, State
+from dgl_treestack.sequence._contract import SequenceCell
 
 
 class SCRN(SequenceCell):
@@ -25,9 +25,7 @@ class SCRN(SequenceCell):
 
     def __init__(self, inputs: int, hidden: int, *, context: int = 40, alpha: float = 0.95, **common: Any):
         super().__init__(inputs, hidden, **common)
-        if whole(context, "context", 1) >= hidden:
-            raise ConfigurationError(f"'context' is {context}; it must be below 'hidden', {hidden}.")
-        self.context, self.alpha = context, number(alpha, "alpha", 0.0, 1.0)
+        self.context, self.alpha = whole(context, "context", 1, hidden - 1), number(alpha, "alpha", 0.0, 1.0)
         self.add("U", hidden, inputs)
         self.add("P", hidden - context, context)
         self.add("R", hidden - context, hidden - context)

@@ -11,6 +11,7 @@ from torch.nn import functional
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError, unknown
 from dgl_treestack.expression.operators import Label, Signature
+from dgl_treestack.plain_data import number
 from dgl_treestack.tasks import Item, NodeStates, Task
 
 
@@ -44,8 +45,7 @@ class Classification(Task):
         for name, weight in weights.items():
             if name not in self.classes:
                 raise ConfigurationError("model.class_weights: " + unknown("class", name, self.classes))
-            if type(weight) not in (int, float) or not 0 <= weight < math.inf:
-                raise ConfigurationError(f"The weight of class {name!r} is {weight!r}; it must be a number from 0 on.")
+            number(weight, f"model.class_weights.{name}", 0.0, math.inf)
         self.class_weights = torch.tensor([float(weights.get(name, 1.0)) for name in self.classes])
 
     def prepare(self, example: Example) -> Item:

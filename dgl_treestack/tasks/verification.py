@@ -51,6 +51,8 @@ class Verification(Task):
             return (left * right).sum(1) + self.bias
         left, right = left.unflatten(1, (self.slots, -1)), right.unflatten(1, (self.slots, -1))
         opinion, weight = self.by_slot(torch.cat([(left - right).abs(), left * right], dim=2)).unbind(2)
+        # At depths 14-16 plain means are right for 88.2 % of equations, weights for 86.5 (five seeds); without weights in
+        # training 86.7.
         score = (weight.softmax(1) * opinion).sum(1) if self.training else opinion.mean(1)
         return SCALE * score + self.bias
 

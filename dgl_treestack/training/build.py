@@ -7,30 +7,24 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import torch
 
 from dgl_treestack import plain_data
-from dgl_treestack.cells import leaf_encoder
 from dgl_treestack.data import formats, vectors
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.distributed import World
-from dgl_treestack.encoders import encoders
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression.operators import Signature
 from dgl_treestack.generate import presets
-from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
-from dgl_treestack.model.stored_set import prepare_on_disk
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.resources import find_data
 from dgl_treestack.runs.configuration import DataConfig, RunConfig
 from dgl_treestack.runs.run import Run
+from dgl_treestack.sequence.encoders import encoders
 from dgl_treestack.tasks import tasks
-from dgl_treestack.truth.subtrees import Targets, targets_of
 
-Kind = Literal["train", "validation"]
-DataSets = Mapping[Kind, TreeDataset]
+Fold = Literal["train", "validation"]
+DataSets = Mapping[Fold, TreeDataset]
 Place = Literal["auto", "memory", "disk"]  # of the columns of the training set
 _FREE = ("dropout", "masks", "tasks", "class_weights", "head_settings", "start")  # may differ from a run's start
 LARGE = 100_000_000  # bytes of training files from which on `auto` means the disk: in memory they would take some 15 GB
@@ -38,15 +32,15 @@ LARGE = 100_000_000  # bytes of training files from which on `auto` means the di
 
 def check_files(data: DataConfig, passed: DataSets) -> None:
     """Raise DataError for a file that does not exist, with the command that generates it. passed: sets in place of files."""
-    names = {"train": data.train, "validation": data.validation, "test": data.test}
-    missing = [name for kind in names if kind not in passed for name in names[kind] if not find_data(name).exists()]
-    if missing:
-        folder = find_data(missing[0]).parent
+    names = [name for kind in ("train", "validation", "test") if kind not in passed for name in getattr(data, kind)]
+    missing = next((name for name in names if not find_data(name).exists()), None)
+    if missing is not None:
+        folder = find_data(missing).parent
         preset = re.sub(r"-[0-9]+[km]$", "", folder.name)  # of a folder such as paper-200k
         size = folder.name.removeprefix(preset)[1:].replace("k", "000").replace("m", "000000")
         command = f"treestack generate {preset}{size and f' --train-size {size}'} --output-dir {folder}"
         remedy = f"Generate it: {command}" if preset in presets.names() else "Write its path from the folder where you work."
-        raise DataError(f"Cannot be read: No such file. {remedy}", missing[0])
+        raise DataError(f"Cannot be read: No such file. {remedy}", missing)
 
 
 def is_on_disk(config: RunConfig, columns: Place, data: DataSets) -> bool:
@@ -58,6 +52,7 @@ def is_on_disk(config: RunConfig, columns: Place, data: DataSets) -> bool:
     """
     if columns == "disk" and "train" in data:
         raise ConfigurationError("The training set that was passed is in memory. Name its file in 'data.train' instead.")
+    # Signals read the values of all subexpressions, which only a set in memory has.
     if columns != "auto" or "train" in data or config.signals.value or config.signals.equivalence:
         return columns == "disk"
     paths = [path for path in map(find_data, config.data.train) if path.is_file()]
@@ -75,7 +70,7 @@ class LabelledExamples(Iterable[Example]):
 
     config: RunConfig
     signature: Signature
-    kind: Kind
+    kind: Fold
     data: DataSets
     unique_ids: bool = True
 
@@ -90,26 +85,6 @@ class LabelledExamples(Iterable[Example]):
                 yield example
         if empty:
             raise ConfigurationError(f"'data.{self.kind}' of {self.config.name!r} has no labelled examples: {list(names)}.")
-
-
-def train_set(config: RunConfig, model: Model, examples: Iterable[Example], *, on_disk: bool) -> Dataset:
-    """Return the training set, in memory or from columns on disk, which are written if there are none."""
-    if not on_disk:
-        return model.prepare(list(examples)).with_targets()
-    selection = [config.data.min_depth, config.data.max_depth, config.data.percent]
-    return prepare_on_disk(model, config.data.train, examples, selection=selection, group_by=config.data.group_by)
-
-
-def targets(config: RunConfig, model: Model, train_set: Dataset, world: World) -> Targets | None:
-    """Return the targets of the signals, None for a model without any. Raises ConfigurationError for several processes."""
-    if model.signals is None:
-        return None
-    if world.size > 1 and config.signals.equivalence:
-        raise ConfigurationError(
-            "'signals.equivalence' compares all subexpressions of a batch, which several processes share out. Train in one "
-            "process, or set it to 0."
-        )
-    return targets_of(train_set.forest, config.signals.points)
 
 
 def vocabulary(config: RunConfig, signature: Signature, examples: Iterable[Example], start: Run | None) -> Vocabulary:
@@ -187,14 +162,3 @@ def read_vectors(
         texts = {text for example in (*validation, *files) for _, _, text in example.equation.leaves()}
     vector_of = vectors.read(find_data(model.vectors), words | texts, model.vector_size or model.hidden)
     return Vocabulary.of_words(words | vector_of.keys()), vector_of
-
-
-def set_vectors(model: Model, vector_of_word: Mapping[str, np.ndarray], *, freeze: bool) -> None:
-    """Set the rows of words that have a vector; with `freeze`, no row is trained.
-
-    Raises ConfigurationError if the cell has no table of its leaves.
-    """
-    table = leaf_encoder(model.tree_cell).table
-    table.requires_grad_(not freeze)
-    for word, vector in vector_of_word.items():
-        table.data[model.vocabulary.row("Word", word)] = torch.from_numpy(vector)

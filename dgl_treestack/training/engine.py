@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.propagate.compiled.library import unavailable
 from dgl_treestack.runs.configuration import RunConfig
+from dgl_treestack.sequence.encoders import Encoder
 
 logger = logging.getLogger(__name__)
 # Minimum steps for which compiling pays: it takes up to two minutes, once (Tree-SMU 30 to 60 s), and saves 3 to 6 ms a step
@@ -31,24 +31,20 @@ def choose_engine(
     """
     if "kernels" in recorded:
         return "levels/compiled" if recorded["kernels"] == "compiled" else config.engine
-    if isinstance(model.cell, Encoder):
-        return config.engine
     steps = config.schedule.epochs * math.ceil(len(train_set) / config.batch_size)
-    if config.engine == "topo" or config.compile == "off" or (config.compile == "auto" and steps < LONG):
+    is_short = config.compile == "auto" and steps < LONG
+    if isinstance(model.cell, Encoder) or config.engine == "topo" or config.compile == "off" or is_short:
         return config.engine
+    name = type(model.cell).__name__
     if reason := unavailable():
-        if config.compile == "on":
-            raise ConfigurationError(
-                f"compile = 'on' needs g++, Python's headers and a folder: {reason}. Provide what is missing, or set 'off'."
-            )
-        logger.warning("no native code: %s; the run uses the engine %s", reason, config.engine)
-        return config.engine
-    fault = _fault_of_native_code(model, train_set, config.batch_size, device)
-    if not fault:
+        fault = f"no native code: {reason}; it needs g++, Python's headers and a folder"
+    elif reason := _fault_of_native_code(model, train_set, config.batch_size, device):
+        fault = f"{name} cannot be compiled ({reason})"
+    else:
         return "levels/compiled"
     if config.compile == "on":
-        raise ConfigurationError(f"{type(model.cell).__name__} cannot be compiled ({fault}). Set compile = 'off'.")
-    logger.warning("%s cannot be compiled (%s); the run uses the engine levels.", type(model.cell).__name__, fault)
+        raise ConfigurationError(f"{fault}. Provide what is missing, or set compile = 'off'.")
+    logger.warning("%s; the run uses the engine levels", fault)
     return config.engine
 
 

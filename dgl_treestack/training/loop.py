@@ -2,11 +2,13 @@
 for dropout, see `dgl_treestack.distributed`.
 
 What is learned is an `Objective`: trees, a text, streams. Randomness is a function of seed, epoch and step, or in the
-objective's state, so the state of a run is its weights, that of the objective and the small `Progress`. `state.py` saves them
+objective's state, so the state of a run is its weights, that of the objective and the small `Progress`. They are saved
 together, at every epoch, every `checkpoint_steps` steps and on a signal.
 """
 
+import dataclasses
 import gc
+import json
 import logging
 import signal
 import time
@@ -17,16 +19,15 @@ from typing import Any
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from dgl_treestack import atomic
+from dgl_treestack import atomic, plain_data
 from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import CheckpointError
 from dgl_treestack.processes import Interrupted, Watch, watch_signals
 from dgl_treestack.runs.evaluation import subnormals_as_zero
 from dgl_treestack.runs.weights import load_into, read_weights, write_weights
-from dgl_treestack.training import state
-from dgl_treestack.training.objective import Objective
-from dgl_treestack.training.state import Progress, SavedRun
+from dgl_treestack.training.objective import Objective, Progress
 
+Checkpoint = tuple[dict[str, Tensor], dict[str, Any]]  # tensors and description, as `read_weights` returns them
 OnEpoch = Callable[[dict[str, Any], Any], object]  # called with a row of metrics.jsonl and the model after that epoch
 logger = logging.getLogger(__name__)
 _SILENT = logging.Logger("other processes of a run", logging.CRITICAL + 1)
@@ -35,15 +36,16 @@ _SILENT = logging.Logger("other processes of a run", logging.CRITICAL + 1)
 class Training:
     """Training of one run folder: `train` finishes it, or raises Interrupted.
 
-    saved: what an earlier process has left, from which the objective has been made. on_epoch: see `start`. world: the processes
-    that train it together, of which the first alone reads and writes the run folder. started: CPU time of the process at the
-    start.
+    checkpoint, times: what an earlier process has left, None and nothing for a new run. on_epoch: see `start`. world: the
+    processes that train it together, of which the first alone reads and writes the run folder. started: CPU time of the process
+    at the start. Raises CheckpointError.
     """
 
     def __init__(
         self,
         objective: Objective,
-        saved: SavedRun,
+        checkpoint: Checkpoint | None,
+        times: list[dict[str, Any]],
         *,
         quiet: bool = False,
         on_epoch: OnEpoch | None = None,
@@ -51,13 +53,32 @@ class Training:
         started: float = 0.0,
     ):
         self.objective, self.run, self.model, self.world = objective, objective.run, objective.model, world
-        self.started, self.earlier_times = started, saved.times
+        self.started, self.earlier_times = started, times
         self.on_epoch = on_epoch if world.is_first else None
         self.log = logging.LoggerAdapter(logger if world.is_first else _SILENT, {"run": self.run.folder.name})
         self.quiet = quiet or not world.is_first
-        self.progress = Progress(objective.learning_rate)
-        if saved.checkpoint:
-            self.progress = state.restore(self.run.last, saved.checkpoint, objective)
+        self.progress = self._restored(*checkpoint) if checkpoint else Progress(objective.learning_rate)
+
+    def _restored(self, tensors: dict[str, Tensor], description: dict[str, Any]) -> Progress:
+        """Restore the objective and its model from the run's checkpoint and return the progress. Raises CheckpointError."""
+        objective, path, device = self.objective, self.run.last, next(self.model.parameters()).device
+        parts: dict[str, dict[str, Tensor]] = {"model": {}, "objective": {}}
+        try:
+            for name, tensor in tensors.items():
+                part, _, key = name.partition("/")
+                parts[part][key] = tensor.to(device)
+            # A number that is not finite would go on into every later checkpoint.
+            json.dumps(description, allow_nan=False)  # ValueError for a number that is not finite
+            progress = plain_data.build(Progress, description["progress"])
+            load_into(self.model, parts["model"], path, finite=not objective.may_diverge)
+            if progress.step:
+                objective.begin_epoch(progress.epoch)
+            objective.restore(parts["objective"], description["objective"])
+        except CheckpointError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise CheckpointError(f"{path} is no checkpoint of a training ({error!r}). Train again.") from None
+        return progress
 
     def train(self) -> None:
         """Train to the last epoch, evaluate with the best weights, write DONE."""
@@ -74,18 +95,19 @@ class Training:
                 self._run_epoch(watch)
                 self._close_epoch()
                 self._check(watch)
-            self._finish(watch)
+            self._load_best()
+            self.objective.evaluate(lambda: self._check(watch))
+            self._write_times()
+            if self.world.is_first:
+                atomic.write_text(self.run.done, f"best epoch {progress.best_epoch}\n")
             self._check(watch)
 
-    def _check(self, watch: Watch) -> None:
-        """Raise Interrupted when any process has received a signal."""
-        if stopped := self._agreed(watch, *self.world.sums(watch.number)):
-            raise Interrupted(stopped)
-
-    @staticmethod
-    def _agreed(watch: Watch, signals: float) -> int:
-        """Return the signal by which all processes stop, 0 for none. signals: the sum over them, which all have computed."""
-        return (watch.number or signal.SIGTERM) if signals else 0
+    def _check(self, watch: Watch, received: float | None = None) -> None:
+        """Raise Interrupted when any process has received a signal. received: the sum of signals, if all have computed it."""
+        if received is None:
+            (received,) = self.world.sums(watch.number)
+        if received:
+            raise Interrupted(watch.number or signal.SIGTERM)
 
     def _run_epoch(self, watch: Watch) -> None:
         """Run the remaining steps of an epoch. After a signal, save the run and raise Interrupted."""
@@ -107,18 +129,19 @@ class Training:
                 bar.update()
                 bar.set_postfix_str(f"loss {progress.loss_sum / max(progress.seen, 1):.3f}{validated}", refresh=False)
                 # Agreed in the message of the gradients: a process that obeyed by itself stopped a step before the others.
-                if stopped := self._agreed(watch, counts.stop):
+                if counts.stop or progress.step % objective.checkpoint_steps == 0:
                     self.save()
-                    raise Interrupted(stopped)
-                if progress.step % objective.checkpoint_steps == 0:
-                    self.save()
+                self._check(watch, counts.stop)
             progress.add(objective.settle())
 
     def save(self) -> None:
         """Write the checkpoint that the run is resumed from, and the CPU time so far."""
         self.progress.add(self.objective.settle())
         if self.world.is_first:
-            state.save(self.run.last, self.objective, self.progress)
+            tensors = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
+            of_objective, values = self.objective.state()
+            tensors |= {f"objective/{name}": tensor for name, tensor in of_objective.items()}
+            write_weights(self.run.last, tensors, {"progress": dataclasses.asdict(self.progress), "objective": values})
         self._write_times()
 
     def _write_times(self) -> None:
@@ -136,6 +159,7 @@ class Training:
         schedule = objective.schedule
         values, quality = objective.validate(progress)
         progress.epoch += 1
+        # No seconds here: a resumed run would differ from one that was never stopped.
         row = {"epoch": progress.epoch, "learning_rate": progress.learning_rate, **values}
         progress.rows.append(row)
         progress.step, progress.loss_sum, progress.right, progress.seen = 0, 0.0, 0, 0
@@ -158,22 +182,14 @@ class Training:
         if self.on_epoch:
             self.on_epoch(dict(row), self.model)
 
-    def _finish(self, watch: Watch) -> None:
-        """Evaluate with the best weights, then write DONE."""
-        self._load_best()
-        self.objective.evaluate(lambda: self._check(watch))
-        self._write_times()
-        if self.world.is_first:
-            atomic.write_text(self.run.done, f"best epoch {self.progress.best_epoch}\n")
-
     def _load_best(self) -> None:
         """Give the model the best weights of the run. Raises CheckpointError."""
-        weights = self.world.first(self._best_weights)
-        load_into(self.model, weights, self.run.best, finite=not self.objective.may_diverge)
 
-    def _best_weights(self) -> dict[str, Tensor]:
-        if not self.run.best.exists():
-            if self.progress.epoch:
-                raise CheckpointError(f"{self.run.best} is gone, and only it had the best weights. Train again.")
-            write_weights(self.run.best, self.model.state_dict(), {"epoch": 0})  # a configuration without epochs
-        return read_weights(self.run.best)[0]
+        def best_weights() -> dict[str, Tensor]:
+            if not self.run.best.exists():
+                if self.progress.epoch:
+                    raise CheckpointError(f"{self.run.best} is gone, and only it had the best weights. Train again.")
+                write_weights(self.run.best, self.model.state_dict(), {"epoch": 0})  # a configuration without epochs
+            return read_weights(self.run.best)[0]
+
+        load_into(self.model, self.world.first(best_weights), self.run.best, finite=not self.objective.may_diverge)

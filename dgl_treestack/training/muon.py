@@ -92,7 +92,7 @@ def orthogonalise(matrices: Tensor) -> Tensor:
     x = matrices / matrices.flatten(1).norm(dim=1).clamp(min=EPSILON)[:, None, None]
     is_tall = x.shape[1] > x.shape[2]
     x = x.mT if is_tall else x
-    for _ in range(ITERATIONS):
+    for _ in range(ITERATIONS):  # in float32; torch's Muon rounds to bfloat16
         gram = x @ x.mT
         x = a * x + (b * gram + c * gram @ gram) @ x
     return x.mT if is_tall else x

@@ -10,7 +10,7 @@ from dgl_treestack.cells import OperatorLinear
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.runs.configuration import OptimizerConfig
 from dgl_treestack.training.muon import Adam, Muon
-from dgl_treestack.training.state import optimizer_tensors, restore_optimizer
+from dgl_treestack.training.objective import optimizer_tensors, restore_optimizer
 
 _UNSUITED = ("Optimizer", "LBFGS", "SparseAdam")  # need more than gradients of all numbers
 

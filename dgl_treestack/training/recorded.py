@@ -5,7 +5,9 @@ recorded with a plan of fixed shape. A batch is then one copy, prepared ahead in
 on the device until they are read. A batch that does not fit, such as the last one of an epoch, is computed step by step.
 """
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -16,12 +18,15 @@ from dgl_treestack._torch import foreach_
 from dgl_treestack.data.forest import columns, in_order_of_appearance
 from dgl_treestack.model.dataset import Batch, Dataset
 from dgl_treestack.model.model import Model
-from dgl_treestack.propagate import Plans, States, noise_of_nodes
+from dgl_treestack.propagate import Plans, compute_static, draw_key, noise_of_nodes
 from dgl_treestack.propagate.levels.plan import Rows, number_rows
 from dgl_treestack.propagate.levels.static import MARGIN, StaticPlan
 from dgl_treestack.runs.configuration import OptimizerConfig
 from dgl_treestack.training.optimizer import RowOptimizer
 
+AHEAD = 4  # batches that are prepared ahead
+SAMPLES = 20  # batches of which capacities are measured
+UNREAD = 50  # steps until their counts are read
 Record = Callable[[Callable[[], None]], Callable[[], object]]  # runs a function, and returns one that repeats its operations
 
 
@@ -146,6 +151,7 @@ class RecordedStep:
         self.device = next(model.parameters()).device
         batches = list(dataset.batches_of(samples))
         outputs = [len(batch.roots) for batch in batches]
+        self.size = len(samples[0])
         self.outputs = max(outputs) if len(set(outputs)) == 1 else int(max(outputs) * MARGIN)
         further = dict.fromkeys(("roots", "targets", "weights", "positions"), self.outputs)
         further |= {"sides": 2 * self.outputs, "key": 1, "rate": 1}
@@ -170,6 +176,8 @@ class RecordedStep:
 
     def indices(self, positions: np.ndarray, key: int) -> Tensor | None:
         """Return the buffer of a batch, on the host; None if the batch does not fit. key: of its dropout."""
+        if len(positions) != self.size:
+            return None
         (batch,) = self.dataset.batches_of([positions])
         content, count = self.static.indices(self._rows(batch)), len(batch.roots)
         if content is None or count > self.outputs:
@@ -185,6 +193,17 @@ class RecordedStep:
             part["ids"][: len(ids)] = ids
         host = torch.from_numpy(content)
         return host.pin_memory() if self.device.type == "cuda" else host
+
+    def prepare(self, chosen: Iterable[np.ndarray], generators: Iterable[torch.Generator]) -> Iterator[Tensor | None]:
+        """Yield what `indices` returns for every batch, ahead of its use, in a thread. generators: of the keys of dropout."""
+        with ThreadPoolExecutor(1) as thread:
+            waiting: deque[Future[Tensor | None]] = deque()
+            for positions, generator in zip(chosen, generators, strict=False):
+                waiting.append(thread.submit(self.indices, positions, draw_key(generator)))
+                if len(waiting) > AHEAD:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
 
     def __call__(self, host: Tensor, rate: float) -> None:
         """Train a step with a batch from `indices`. rate: the learning rate."""
@@ -206,7 +225,7 @@ class RecordedStep:
         """The operations of a step."""
         model, part, cell = self.model, self.static.part, self.model.tree_cell
         noise = noise_of_nodes(cell, part["ids"], part["key"][0]) if cell.dropout else {}
-        h = partial(States(*self.static.run(cell, noise=noise)).of, "h")
+        h = partial(compute_static(self.static, cell, noise=noise).of, "h")
         output = model.outputs(h, self.batch)
         weights = part["weights"].view(torch.float64)
         losses = model.losses(output, self.batch) * weights.to(output)

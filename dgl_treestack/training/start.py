@@ -3,28 +3,27 @@
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from dgl_treestack import plain_data
+from dgl_treestack import _dgl, plain_data
 from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import ConfigurationError, OutputError
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.processes import locked, processes_of_run
 from dgl_treestack.resources import find_data, sha256
-from dgl_treestack.runs.configuration import Named, RunConfig
+from dgl_treestack.runs.configuration import Named, RunConfig, StreamConfig, TextConfig
 from dgl_treestack.runs.environment import GOES_ON_ELSEWHERE, describe_environment, with_resumption
 from dgl_treestack.runs.run import Run
-from dgl_treestack.runs.sequence_configuration import StreamConfig, TextConfig
+from dgl_treestack.runs.weights import read_weights
 from dgl_treestack.training.build import DataSets, Place
-from dgl_treestack.training.loop import OnEpoch, Training
+from dgl_treestack.training.loop import Checkpoint, OnEpoch, Training
 from dgl_treestack.training.objective import Objective
-from dgl_treestack.training.state import SavedRun
 from dgl_treestack.training.streams import StreamObjective
 from dgl_treestack.training.text import TextObjective
 from dgl_treestack.training.trees import TreeObjective
@@ -64,16 +63,19 @@ def start(
 
     Started by `torchrun`, the processes train it together, see `dgl_treestack.distributed`.
     """
-    fingerprints = _check_inputs(config, device, data or {})
+    _check_inputs(config, device, data or {})
+    fingerprints = {f"given {kind} set": dataset.fingerprint for kind, dataset in (data or {}).items()}
     if device != "cpu":
         compute_in_float32()
     world = World.join(device)
     run = Run(output_dir / f"{config.name}-{seed}")
     if world.size > 1 and run.has_description() and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0":
         resume = resume or run.environment.get("torchrun") == os.environ["TORCHELASTIC_RUN_ID"]  # which has begun it, too
-    is_new = world.first(lambda: _is_new(run, config, seed, fingerprints, resume=resume))
-    settings: dict[str, Any] = {"device": device, "quiet": quiet, "data": data, "columns": columns, "on_epoch": on_epoch}
-    make = partial(prepare, run, config, seed, **settings, world=world)
+    is_new = world.first(lambda: not run.has_description())
+    if not is_new:
+        world.first(lambda: _check_resumable(run, config, seed, fingerprints, resume=resume))
+    of_trees: dict[str, Any] = {"device": device, "data": data, "columns": columns} if isinstance(config, RunConfig) else {}
+    make = partial(prepare, run, config, seed, quiet=quiet, on_epoch=on_epoch, world=world, **of_trees)
     training = make() if is_new else None
     if training is not None and world.is_first:
         files, environment = training.objective.describe()
@@ -89,7 +91,7 @@ def start(
         if training is None or is_begun:  # another process may have trained it meanwhile
             training = make()
         if world.is_first:
-            stack.enter_context(_logged(run))
+            _log_into(run, stack)
         if is_begun or not is_new:
             world.first(partial(_record_resumption, run, training.progress.epoch, device))
         training.train()
@@ -101,28 +103,32 @@ def prepare(
     config: Named,
     seed: int,
     *,
-    device: str = "cpu",
     quiet: bool = False,
-    data: DataSets | None = None,
-    columns: Place = "auto",
     on_epoch: OnEpoch | None = None,
     world: World = ALONE,
+    **of_trees: Any,
 ) -> Training:
-    """Return the training of a run as its folder has it, or from the beginning. Arguments as for `start`."""
+    """Return the training of a run as its folder has it, or from the beginning. Arguments as for `start`; of_trees: device,
+    data and columns."""
     started = time.process_time()
-    saved: SavedRun = world.first(lambda: SavedRun.read(run))
+
+    def saved() -> tuple[Checkpoint | None, dict[str, Any], list[dict[str, Any]]]:
+        checkpoint = read_weights(run.last) if run.last.exists() else None
+        return checkpoint, run.environment if run.has_description() else {}, run.read_times()
+
+    checkpoint, environment, times = world.first(saved)
     objective: Objective
     if isinstance(config, RunConfig):
-        of_trees: dict[str, Any] = {"device": device, "data": data, "columns": columns, "world": world}
-        objective = TreeObjective(run, config, seed, saved, **of_trees)
+        objective = TreeObjective(run, config, seed, environment, goes_on=checkpoint is not None, world=world, **of_trees)
     elif isinstance(config, TextConfig):
         objective = TextObjective(run, config, seed)
     else:
         assert isinstance(config, StreamConfig)
         objective = StreamObjective(run, config, seed)
-    training = Training(objective, saved, quiet=quiet, on_epoch=on_epoch, world=world, started=started)
-    if isinstance(objective, TreeObjective):
-        objective.check_processes()
+    training = Training(objective, checkpoint, times, quiet=quiet, on_epoch=on_epoch, world=world, started=started)
+    if world.size > 1 and isinstance(objective, TreeObjective):
+        weights = (parameter.detach().cpu().numpy().tobytes() for parameter in objective.model.parameters())
+        world.check_same("training equations or weights", *objective.train_set.contents(), *weights)
     return training
 
 
@@ -138,26 +144,51 @@ def compute_in_float32() -> None:
     torch.backends.cuda.enable_mem_efficient_sdp(False)
 
 
-def _is_new(run: Run, config: Named, seed: int, fingerprints: Mapping[str, str], *, resume: bool) -> bool:
-    """Return whether there is no such run yet. Raises ConfigurationError for one that cannot be continued.
+def _check_inputs(config: Named, device: str, data: DataSets) -> None:
+    """Raise ConfigurationError for data sets that a run cannot use, and for a device that is not available to it."""
+    kind, fault = type(config).__name__, ""
+    wrong = [name for name, given in data.items() if name not in ("train", "validation") or not isinstance(given, TreeDataset)]
+    if not isinstance(config, RunConfig):
+        if device != "cpu" or data:
+            fault = f"A {kind} is trained on the CPU, on the data that it names."
+        elif processes_of_run() > 1:
+            fault = f"A {kind} is trained by one process. Start it without torchrun."
+    elif device != "cpu" and not (device.startswith("cuda") and torch.cuda.is_available()):
+        fault = f"The device {device!r} is not available here. Use --device cpu."
+    elif device != "cpu" and config.engine == "topo" and not _dgl.has_cuda():
+        fault = f"DGL {_dgl.VERSION} is built without CUDA, which engine = 'topo' needs on a GPU. Set engine = 'levels'."
+    elif wrong:
+        fault = f"data{wrong} is not allowed. Pass TreeDatasets under the keys 'train' and 'validation'."
+    elif data and config.data.percent < 100:
+        fault = "'data.percent' applies to the configuration's files only. Pass a smaller TreeDataset."
+    if fault:
+        raise ConfigurationError(fault)
+
+
+def _check_resumable(run: Run, config: Named, seed: int, fingerprints: dict[str, str], *, resume: bool) -> None:
+    """Raise ConfigurationError unless a run that exists can go on with what is the same as before.
 
     fingerprints: of the data sets that were passed, by their names in environment.json.
     """
-    if not run.has_description():
-        return True
-    _check_same(run, config, seed)
-    if not resume:
-        raise ConfigurationError(f"{run.folder} exists. Continue with --resume, or choose another --output-dir.")
-    check_unchanged(run)
     recorded = {name: value for name, value in run.environment.get("data", {}).items() if name.startswith("given ")}
-    if recorded != fingerprints:
-        raise ConfigurationError(f"{run.folder} was begun with other data sets. Pass the same ones, or choose another folder.")
-    return False
+    fault = ""
+    if type(run.any_config) is not type(config) or run.any_config.hash != config.hash or run.seed != seed:
+        pairs = ((run.any_config, run.seed), (config, seed))
+        before, now = ({**plain_data.flat(values), "seed": number} for values, number in pairs)
+        differing = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+        values = "; ".join(f"{key} {before.get(key)!r}, now {now.get(key)!r}" for key in differing)
+        fault = f"holds a run of another configuration ({values}). Choose another --output-dir, or another name."
+    elif not resume:
+        fault = "exists. Continue with --resume, or choose another --output-dir."
+    elif recorded != fingerprints:
+        fault = "was begun with other data sets. Pass the same ones, or choose another folder."
+    if fault:
+        raise ConfigurationError(f"{run.folder} {fault}")
+    check_unchanged(run)
 
 
-@contextmanager
-def _logged(run: Run) -> Iterator[None]:
-    """Also write log records of this run, and those of no run, into the run's log file."""
+def _log_into(run: Run, stack: ExitStack) -> None:
+    """Also write log records of this run, and those of no run, into the run's log file, until the stack is closed."""
     try:
         handler = logging.FileHandler(run.log)
     except OSError as error:
@@ -165,62 +196,16 @@ def _logged(run: Run) -> Iterator[None]:
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     handler.addFilter(lambda record: getattr(record, "run", run.folder.name) == run.folder.name)
     logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        handler.close()
-
-
-def _check_inputs(config: Named, device: str, data: DataSets) -> dict[str, str]:
-    """Return fingerprints of the data sets that were passed.
-
-    Raises ConfigurationError for data sets that a run cannot use, for a device that is not available, and for the engine `topo`
-    on a GPU with a DGL without CUDA.
-    """
-    if not isinstance(config, RunConfig):
-        if device != "cpu" or data:
-            raise ConfigurationError(f"A {type(config).__name__} is trained on the CPU, on the data that it names.")
-        if processes_of_run() > 1:
-            raise ConfigurationError(f"A {type(config).__name__} is trained by one process. Start it without torchrun.")
-        return {}
-    if device != "cpu":
-        from dgl_treestack import _dgl
-
-        if not (device.startswith("cuda") and torch.cuda.is_available()):
-            raise ConfigurationError(f"The device {device!r} is not available here. Use --device cpu.")
-        if config.engine == "topo" and not _dgl.has_cuda():
-            raise ConfigurationError(
-                f"DGL {_dgl.VERSION} is built without CUDA, which engine = 'topo' needs on a GPU. Set engine = 'levels'."
-            )
-    for kind, dataset in data.items():
-        if kind not in ("train", "validation") or not isinstance(dataset, TreeDataset):
-            raise ConfigurationError(
-                f"data[{kind!r}] is not allowed. Pass TreeDatasets under the keys 'train' and 'validation'."
-            )
-    if data and config.data.percent < 100:
-        raise ConfigurationError("'data.percent' applies to the configuration's files only. Pass a smaller TreeDataset.")
-    return {f"given {kind} set": dataset.fingerprint for kind, dataset in data.items()}
-
-
-def _check_same(run: Run, config: Named, seed: int) -> None:
-    """Raise ConfigurationError, with the values that differ, unless configuration and seed of a run are the same as now."""
-    if type(run.any_config) is type(config) and run.any_config.hash == config.hash and run.seed == seed:
-        return
-    pairs = ((run.any_config, run.seed), (config, seed))
-    before, now = ({**plain_data.flat(values), "seed": number} for values, number in pairs)
-    differing = [key for key in {**before, **now} if before.get(key) != now.get(key)]
-    values = "; ".join(f"{key} {before.get(key)!r}, now {now.get(key)!r}" for key in differing)
-    raise ConfigurationError(
-        f"{run.folder} holds a run of another configuration ({values}). Choose another --output-dir, or another name."
-    )
+    stack.callback(handler.close)
+    stack.callback(logger.removeHandler, handler)
 
 
 def _record_resumption(run: Run, epochs: int, device: str) -> None:
     """Warn if a run goes on with another commit, device or version than before, and add them to its environment.
 
-    epochs: those that are complete. Raises CheckpointError for a damaged environment, OutputError.
+    epochs: those that are complete.
     """
+    # Rejected: to refuse. Runs of two machines may share a table, which says so.
     begun = Run(run.folder).environment  # another process may have trained the run since `run` has read it
     environment, changes = with_resumption(begun, epochs, device)
     if changes:

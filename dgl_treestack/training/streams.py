@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,13 +18,11 @@ from dgl_treestack.data import records
 from dgl_treestack.data.records import Table
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.processes import Watch
-from dgl_treestack.runs.configuration import ScheduleConfig
+from dgl_treestack.runs.configuration import ScheduleConfig, StreamConfig
 from dgl_treestack.runs.run import Run
-from dgl_treestack.runs.sequence_configuration import StreamConfig
 from dgl_treestack.runs.weights import write_weights
 from dgl_treestack.sequence import ActingCell, StackRNN
-from dgl_treestack.training.objective import Objective
-from dgl_treestack.training.state import Counts, Progress, optimizer_tensors, restore_optimizer
+from dgl_treestack.training.objective import Counts, Objective, Progress, optimizer_tensors, restore_optimizer
 
 
 class StreamObjective(Objective):
@@ -94,9 +92,6 @@ class StreamObjective(Objective):
     def summary(self, row: Mapping[str, Any]) -> str:
         return f"train loss {row['train_loss']:.4f}, least entropy {row['validation_entropy']:.4f}"
 
-    def evaluate(self, check: Callable[[], None]) -> None:
-        """Every epoch ends with its tests."""
-
     def _test(self, columns: Mapping[str, Any]) -> Table:
         """Return a row per restart, test and size: the share of sequences that are right.
 
@@ -113,7 +108,7 @@ class StreamObjective(Objective):
         rows: list[dict[str, Any]] = []
         for hard in (False, True) if isinstance(net.cell, ActingCell) else (False,):
             with testing.tested_as(net, hard=hard, capacity=capacity * tests.largest):
-                entropies = entropy(task, net, self.seed).tolist()
+                entropies = entropy(task, net, self.seed).tolist()  # of these actions, by which restarts are chosen
             for protocol, sizes, repeats in planned:
                 name = f"{protocol}, {'hard' if hard else 'soft'}"
                 with testing.tested_as(net, hard=hard, capacity=capacity * max(sizes)):
@@ -125,18 +120,16 @@ class StreamObjective(Objective):
                     rows.append(row)
         return records.of_columns({key: [row[key] for row in rows] for key in rows[0]})
 
-    def tensors(self) -> dict[str, Tensor]:
-        curriculum = {"losses": self.phase.curriculum.losses, "counted": self.phase.curriculum.counted}
-        return optimizer_tensors(self.phase.optimizer, dict(self.model.named_parameters())) | curriculum
-
-    def values(self) -> dict[str, Any]:
-        curriculum = self.phase.curriculum
-        return {
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        curriculum, parameters = self.phase.curriculum, dict(self.model.named_parameters())
+        tensors = {"losses": curriculum.losses, "counted": curriculum.counted}
+        values = {
             "generator": self.phase.generator.bit_generator.state,
             "sizes": curriculum.sizes,
             "done": curriculum.done,
             "beta": self.model.cell.beta if isinstance(self.model.cell, ActingCell) else None,
         }
+        return optimizer_tensors(self.phase.optimizer, parameters) | tensors, values
 
     def restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         curriculum = self.phase.curriculum

@@ -11,15 +11,13 @@ from torch import Tensor
 
 from dgl_treestack._torch import torch_generator
 from dgl_treestack.data import records
-from dgl_treestack.language.corpus import Corpus, files_of
+from dgl_treestack.language.corpus import WordCorpus, files_of
 from dgl_treestack.language.model import LanguageModel, streams, windows
 from dgl_treestack.processes import Watch
 from dgl_treestack.resources import sha256
-from dgl_treestack.runs.configuration import ScheduleConfig
+from dgl_treestack.runs.configuration import ScheduleConfig, TextConfig
 from dgl_treestack.runs.run import Run
-from dgl_treestack.runs.sequence_configuration import TextConfig
-from dgl_treestack.training.objective import Objective
-from dgl_treestack.training.state import Counts, Progress, optimizer_tensors, restore_optimizer
+from dgl_treestack.training.objective import Counts, Objective, Progress, optimizer_tensors, restore_optimizer
 
 ENOUGH = 0.9999  # a validation loss below this multiple of the best is an improvement
 PARTS = ("valid", "test")
@@ -36,7 +34,7 @@ class TextObjective(Objective):
         self.run, self.config = run, config
         self.schedule = ScheduleConfig(config.epochs, plateau=1, factor=config.factor, early_stopping=config.patience)
         self.learning_rate, self.checkpoint_steps = config.learning_rate, config.checkpoint_steps
-        self.corpus = Corpus.read(Path(config.text))
+        self.corpus = WordCorpus.read(Path(config.text))
         self.words = streams(self.corpus.parts["train"], config.streams)
         self.model = LanguageModel(config.cell(), len(self.corpus.words))
         self.model.reset_parameters(torch_generator(seed, "initial values"))
@@ -50,7 +48,7 @@ class TextObjective(Objective):
 
     def begin_epoch(self, epoch: int) -> None:
         self.optimizer = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[self.config.optimizer](self.model.parameters())
-        self.state: dict[str, Tensor] | None = None
+        self.carried: dict[str, Tensor] | None = None
 
     def steps(self, epoch: int) -> int:
         return math.ceil((len(self.words) - 1) / self.config.window)
@@ -60,10 +58,10 @@ class TextObjective(Objective):
 
     def step(self, batch: tuple[Tensor, Tensor], progress: Progress, watch: Watch) -> Counts:
         inputs, targets = batch
-        losses, last = self.model.losses(inputs, targets, self.state)
+        losses, last = self.model.losses(inputs, targets, self.carried)
         total = losses.sum().item()
         self._check(total / targets.numel(), progress)
-        self.state = {name: value.detach() for name, value in last.items()}
+        self.carried = {name: value.detach() for name, value in last.items()}
         self.optimizer.param_groups[0]["lr"] = progress.learning_rate
         self.optimizer.zero_grad()
         (losses.sum() / (targets.shape[1] if self.config.optimizer == "sgd" else targets.numel())).backward()
@@ -87,14 +85,14 @@ class TextObjective(Objective):
         columns = {"set": PARTS, "id": PARTS, "depth": [0] * len(PARTS), "perplexity": perplexities}
         records.write(self.run.answers, records.of_columns(columns))
 
-    def tensors(self) -> dict[str, Tensor]:
-        state = {f"state/{name}": value for name, value in (self.state or {}).items()}
-        return optimizer_tensors(self.optimizer, dict(self.model.named_parameters())) | state
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        of_cell = {f"state/{name}": value for name, value in (self.carried or {}).items()}
+        return optimizer_tensors(self.optimizer, dict(self.model.named_parameters())) | of_cell, {}
 
     def restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         restore_optimizer(self.optimizer, dict(self.model.named_parameters()), tensors)
-        state = {name.removeprefix("state/"): value for name, value in tensors.items() if name.startswith("state/")}
-        self.state = state or None
+        of_cell = {name.removeprefix("state/"): value for name, value in tensors.items() if name.startswith("state/")}
+        self.carried = of_cell or None
 
     def _check(self, loss: float, progress: Progress) -> None:
         """Raise DivergenceError for a loss of a word whose perplexity is not a finite number."""

@@ -1,14 +1,13 @@
 """The objective of trees: the tasks of a model on labelled trees, and losses at their nodes."""
 
+import itertools
 import logging
 import math
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,33 +15,31 @@ from torch import Tensor
 
 from dgl_treestack import _torch, atomic
 from dgl_treestack._torch import numpy_generator, torch_generator
+from dgl_treestack.cells import leaf_encoder
 from dgl_treestack.data import records
 from dgl_treestack.data.forest import Forest
 from dgl_treestack.distributed import ALONE, World
-from dgl_treestack.encoders import Encoder
 from dgl_treestack.errors import ConfigurationError, DivergenceError
 from dgl_treestack.expression import language
 from dgl_treestack.model.dataset import Batch, Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.model.signals import Distinct
+from dgl_treestack.model.stored_set import prepare_on_disk
 from dgl_treestack.processes import Watch
-from dgl_treestack.propagate import draw_key
 from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.runs import evaluation, pretrained
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.run import Run, build_model
+from dgl_treestack.sequence.encoders import Encoder
 from dgl_treestack.training import build, recorded
 from dgl_treestack.training.build import DataSets, Place
 from dgl_treestack.training.engine import choose_engine
-from dgl_treestack.training.objective import Objective
+from dgl_treestack.training.objective import Counts, Objective, Progress
 from dgl_treestack.training.optimizer import RowOptimizer
 from dgl_treestack.training.recorded import RecordedStep
-from dgl_treestack.training.state import Counts, Progress, SavedRun
+from dgl_treestack.truth.subtrees import targets_of
 
 logger = logging.getLogger(__name__)
-AHEAD = 4  # batches that are prepared ahead for recorded steps
-SAMPLES = 20  # batches of which the capacities of a recorded step are measured
-UNREAD = 50  # recorded steps until their counts are read, for which the CPU waits
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +79,8 @@ class Share:
 class TreeObjective(Objective):
     """The mean loss of a batch of labelled trees, and losses at their nodes if the configuration has weights for them.
 
-    data: training and validation set in place of the configuration's files. columns: see `start`. saved: what the run has of an
-    earlier process. world: the processes that share out every batch.
+    recorded: the run's environment, empty for a new run. goes_on: whether a checkpoint will be restored. data: training and
+    validation set in place of the configuration's files. columns: see `start`. world: the processes that share out every batch.
     """
 
     model: Model
@@ -93,8 +90,9 @@ class TreeObjective(Objective):
         run: Run,
         config: RunConfig,
         seed: int,
-        saved: SavedRun,
+        recorded: Mapping[str, Any],
         *,
+        goes_on: bool = False,
         device: str = "cpu",
         data: DataSets | None = None,
         columns: Place = "auto",
@@ -103,6 +101,11 @@ class TreeObjective(Objective):
         self.run, self.config, self.seed, self.world, self.device = run, config, seed, world, torch.device(device)
         self.schedule, self.checkpoint_steps = config.schedule, config.checkpoint_steps
         self.learning_rate = config.optimizer.learning_rate
+        if world.size > 1 and config.signals.equivalence:
+            raise ConfigurationError(
+                "'signals.equivalence' compares all subexpressions of a batch, which several processes share out. Train in one "
+                "process, or set it to 0."
+            )
         build.check_files(config.data, data or {})
         described = world.first(lambda: (run.language, run.vocabulary) if run.has_description() else (None, None))
         self.language = described[0] or language.find(config.data.language)
@@ -110,48 +113,50 @@ class TreeObjective(Objective):
         labelled = build.LabelledExamples(config, self.language, "train", data or {}, unique_ids=not on_disk)
         train_examples = labelled if on_disk else list(labelled)
         validation_examples = list(build.LabelledExamples(config, self.language, "validation", data or {}))
-        start = pretrained.find(config.model.start) if config.model.start and not saved.checkpoint else None
+        start = pretrained.find(config.model.start) if config.model.start and not goes_on else None
         vocabulary = described[1] or build.vocabulary(config, self.language, train_examples, start)
         vector_of_word: Mapping[str, np.ndarray] = {}
-        if config.model.vectors and not saved.checkpoint:  # a checkpoint has the table
+        if config.model.vectors and not goes_on:  # a checkpoint has the table
             vocabulary, vector_of_word = build.read_vectors(config, self.language, vocabulary, validation_examples)
         self.model = build_model(config.model, vocabulary, self.language, config.signals)
         self.model.reset_parameters(torch_generator(seed, "initial values"))
         notes: list[str] = []
         if config.model.vectors:
-            build.set_vectors(self.model, vector_of_word, freeze=config.model.freeze_vectors)
+            table = leaf_encoder(self.model.tree_cell).table
+            table.requires_grad_(not config.model.freeze_vectors)
+            for word, vector in vector_of_word.items():
+                table.data[vocabulary.row("Word", word)] = torch.from_numpy(vector)
         if vector_of_word:
             counts = len(vector_of_word), len(vocabulary) - 1, config.model.vectors
             notes.append("{} of {} words of the vocabulary have a vector in {}".format(*counts))
         if start:
             notes.append(build.load_start(self.model, config, start))
         self.model.to(self.device)
-        self.train_set = build.train_set(config, self.model, train_examples, on_disk=on_disk)
+        if on_disk:
+            selection = [config.data.min_depth, config.data.max_depth, config.data.percent]
+            settings: dict[str, Any] = {"selection": selection, "group_by": config.data.group_by}
+            self.train_set: Dataset = prepare_on_disk(self.model, config.data.train, train_examples, **settings)
+        else:
+            self.train_set = self.model.prepare(list(train_examples)).with_targets()
         self.validation_set: Dataset = self.model.prepare(validation_examples).with_targets()
         for kind, dataset in (("train", self.train_set), ("validation", self.validation_set)):
             if not len(dataset):
                 raise ConfigurationError(f"'data.{kind}' of {config.name!r} has no labels for the tasks of the model.")
         sizes = f"{len(self.train_set)} training, {len(self.validation_set)} validation equations"
         self.notes = [f"{run.folder.name}: {sizes}", *notes]
-        self.targets = build.targets(config, self.model, self.train_set, world)
+        self.targets = targets_of(self.train_set.forest, config.signals.points) if self.model.signals else None
         # Adam divides a decay by itself: the vector of a word that no batch has would fall to zero at the full learning rate,
         # from 0.5 to 0.19 in 400 steps at 1e-3.
         undecayed = ["cell.leaves.table"] if config.model.vectors else []
         self.optimizer = RowOptimizer(self.model, config.optimizer, undecayed)
         if world.is_first:
             atomic.remove_leftovers(run.folder)
-        choose = partial(choose_engine, config, self.model, self.train_set, saved.environment, self.device)
+        choose = partial(choose_engine, config, self.model, self.train_set, recorded, self.device)
         self.engine = world.first(choose)
         if not world.is_first:
             self.engine = choose()  # with the kernels that the first process has compiled
         self.undecayed = undecayed
         self.unread: list[np.ndarray] = []  # positions of the batches of recorded steps whose counts are not read yet
-
-    def check_processes(self) -> None:
-        """Raise an error unless all processes have the same training equations and weights."""
-        if self.world.size > 1:
-            weights = (parameter.detach().cpu().numpy().tobytes() for parameter in self.model.parameters())
-            self.world.check_same("training equations or weights", *self.train_set.contents(), *weights)
 
     def describe(self) -> tuple[Mapping[str, str], Mapping[str, Any]]:
         data, model = self.config.data, self.config.model
@@ -169,32 +174,40 @@ class TreeObjective(Objective):
             environment |= {"processes": self.world.size, "torchrun": os.environ.get("TORCHELASTIC_RUN_ID")}
         return Run.description(self.model.vocabulary, self.model.signature), environment
 
-    def begin_epoch(self, epoch: int) -> None:
-        """An epoch depends on its number alone."""
-
     def steps(self, epoch: int) -> int:
         return math.ceil(len(self.train_set) / self.config.batch_size)
 
     def batches(self, epoch: int, step: int) -> Iterator[tuple[Batch | Tensor, np.ndarray, Share]]:
-        """Yield this process's share of every batch, the positions of the whole batch in the training set, and the share."""
+        """Yield this process's share of every batch, the positions of the whole batch in the training set, and the share.
+
+        A batch that fits the recorded step is the buffer of its indices.
+        """
         chosen = self._chosen(epoch)[step:]
-        if self.recorded is not None:
-            yield from self._prepared(self.recorded, chosen, epoch, step)
+        if self.recorded is None:
+            shares = [Share.of(self.train_set, positions, self.world) for positions in chosen]
+            batches = self.train_set.batches_of([share.positions for share in shares], self.device)
+            yield from zip(batches, chosen, shares, strict=True)
             return
-        shares = [Share.of(self.train_set, positions, self.world) for positions in chosen]
-        batches = self.train_set.batches_of([share.positions for share in shares], self.device)
-        yield from zip(batches, chosen, shares, strict=True)
+        generators = (torch_generator(self.seed, "dropout", epoch, i) for i in itertools.count(step))
+        for positions, host in zip(chosen, self.recorded.prepare(chosen, generators), strict=True):
+            batch = self.train_set.batch(positions, self.device) if host is None else host
+            yield batch, positions, Share(positions, 1.0)
 
     def _chosen(self, epoch: int) -> list[np.ndarray]:
         """The positions of the examples of every batch of an epoch."""
-        order, size = self._order(numpy_generator(self.seed, "order", epoch)), self.config.batch_size
+        generator, size = numpy_generator(self.seed, "order", epoch), self.config.batch_size
+        if self.config.data.pairs_together:
+            groups = self.train_set.groups
+            order = generator.permutation(int(groups.max()) + 1)[groups].argsort(kind="stable")
+        else:
+            order = generator.permutation(len(self.train_set))
         return [order[start : start + size] for start in range(0, len(order), size)]
 
     @cached_property
     def recorded(self) -> RecordedStep | None:
         """The recorded step, made before the first step of this process; None where steps are not recorded."""
         model, config, record = self.model, self.config, recorded.recorder(self.device)
-        samples = [positions for positions in self._chosen(0)[:SAMPLES] if len(positions) == config.batch_size]
+        samples = [positions for positions in self._chosen(0)[: recorded.SAMPLES] if len(positions) == config.batch_size]
         is_plain = config.optimizer.method == "adam" and config.engine != "topo" and self.world.size == 1
         is_one = not isinstance(model.cell, Encoder) and len(model.heads) == 1 and model.signals is None
         if record is None or not samples or not is_plain or not is_one:
@@ -202,32 +215,6 @@ class TreeObjective(Objective):
         model.train()
         arguments = model, self.optimizer, config.optimizer, self.train_set, samples, self.loss, self.undecayed
         return RecordedStep(*arguments, record=record)
-
-    def _prepared(
-        self, step: RecordedStep, chosen: list[np.ndarray], epoch: int, first: int
-    ) -> Iterator[tuple[Batch | Tensor, np.ndarray, Share]]:
-        """Yield batches as `batches` does, prepared ahead in a thread: as a buffer, if a batch fits the recorded step."""
-
-        def prepare(i: int, positions: np.ndarray) -> tuple[Batch | Tensor, np.ndarray, Share]:
-            key = draw_key(torch_generator(self.seed, "dropout", epoch, first + i))
-            host = step.indices(positions, key) if len(positions) == self.config.batch_size else None
-            return self.train_set.batch(positions, self.device) if host is None else host, positions, Share(positions, 1.0)
-
-        with ThreadPoolExecutor(1) as thread:
-            waiting: deque[Future[tuple[Batch | Tensor, np.ndarray, Share]]] = deque()
-            for i, positions in enumerate(chosen):
-                waiting.append(thread.submit(prepare, i, positions))
-                if len(waiting) > AHEAD:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-
-    def _order(self, generator: np.random.Generator) -> np.ndarray:
-        """The order of the training examples in an epoch."""
-        if not self.config.data.pairs_together:
-            return generator.permutation(len(self.train_set))
-        groups = self.train_set.groups
-        return generator.permutation(int(groups.max()) + 1)[groups].argsort(kind="stable")
 
     def loss(self, losses: Tensor, positions: Tensor) -> Tensor:
         """Return the loss of a batch: the mean over its outputs. A subclass may weight examples.
@@ -240,11 +227,14 @@ class TreeObjective(Objective):
         share_of_batch, positions, share = batch
         steps = self.steps(progress.epoch)
         rate = progress.learning_rate * self.schedule.rate_factor(progress.epoch * steps + progress.step, steps)
-        if isinstance(share_of_batch, Tensor):
-            cast(RecordedStep, self.recorded)(share_of_batch, rate)
+        if self.recorded is not None and isinstance(share_of_batch, Tensor):
+            self.recorded(share_of_batch, rate)
             self.unread.append(positions)
-            return replace(self.settle() if len(self.unread) == UNREAD else Counts(0.0, 0), stop=watch.number)
+            # The CPU waits for the counts: of every step, it would not run ahead of the GPU.
+            return replace(self.settle() if len(self.unread) == recorded.UNREAD else Counts(0.0, 0), stop=watch.number)
+        assert isinstance(share_of_batch, Batch)
         rank = [self.world.rank] if self.world.size > 1 else []  # every process draws the dropout of its own share
+        # A function of the place in the run, so that a checkpoint has no state of a generator.
         generator = torch_generator(self.seed, "dropout", progress.epoch, progress.step, *rank)
         forest = share_of_batch.trees  # an engine may replace it by a graph
         h = self.model.node_states(share_of_batch, self.engine, generator=generator)
@@ -282,10 +272,10 @@ class TreeObjective(Objective):
         return Counts(loss_sum, int(seen), int(right), stopped)
 
     def settle(self) -> Counts:
-        if not self.unread:
+        if not self.unread or self.recorded is None:
             return Counts(0.0, 0)
         unread, self.unread = self.unread, []
-        loss_sum, seen, right, steps, fault = cast(RecordedStep, self.recorded).read()
+        loss_sum, seen, right, steps, fault = self.recorded.read()
         if fault:
             name = self.run.folder.name
             message = f"The loss of {name}, or its gradient, is not finite {int(steps - fault) + 1} steps before the last one."
@@ -327,8 +317,8 @@ class TreeObjective(Objective):
                 message, run = "%s on %s: accuracy %.1f %%", self.run.folder.name
                 logger.info(message, run, name, records.accuracy(table), extra={"run": run})
 
-    def tensors(self) -> dict[str, Tensor]:
-        return self.optimizer.tensors()
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        return self.optimizer.tensors(), {}
 
     def restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         self.optimizer.restore(tensors)

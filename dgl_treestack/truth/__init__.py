@@ -24,13 +24,13 @@ Two judges
         undefined     fewer than 10 points with values
         undecided     fewer than 10 points with values that the digits or the budget can decide
 
-    `certify`, for equations that are generated, which are derived or made false besides. Its 24 points are fixed, derived from
-    the name of a variable (`value_of`), so that a certificate names a witness by its number. Verdicts, over at least 10 defined
-    points: *holds* if the relative gap is at most 1e-9 everywhere (1e-33 in 80 digits); *refuted* if it is above 1e-6 at three
-    quarters of them; *conditional* for anything between; else *undefined*. A point is doubtful when a value computed for it is
-    large, small, cancelled, saturated or close to a cut or branch point, or when the gap itself is neither clearly zero nor
-    clearly not. Doubtful points are evaluated again in 80 digits, or omitted if the others already refute. One point of what
-    holds and two of what is refuted are confirmed in 80 digits.
+    `judge_at_fixed_points`, for equations that are generated, which are derived or made false besides. Its 24 points are fixed,
+    derived from the name of a variable (`value_of`), so that a certificate names a witness by its number. Verdicts, over at
+    least 10 defined points: *holds* if the relative gap is at most 1e-9 everywhere (1e-33 in 80 digits); *refuted* if it is
+    above 1e-6 at three quarters of them; *conditional* for anything between; else *undefined*. A point is doubtful when a value
+    computed for it is large, small, cancelled, saturated or close to a cut or branch point, or when the gap itself is neither
+    clearly zero nor clearly not. Doubtful points are evaluated again in 80 digits, or omitted if the others already refute. One
+    point of what holds and two of what is refuted are confirmed in 80 digits.
 
 An equation without variables has a single value, used at every point. The work in many digits has a budget of operations, not
 of seconds, so that a verdict is the same on every machine.
@@ -41,7 +41,6 @@ on its cut; so sides that differ by less count as equal. What differs only beyon
 
 from dgl_treestack.truth.certificates import Verdict as Verdict
 from dgl_treestack.truth.certificates import Witness as Witness
-from dgl_treestack.truth.certificates import certify as certify
 from dgl_treestack.truth.certificates import compare as compare
 from dgl_treestack.truth.certificates import judge_at_fixed_points as judge_at_fixed_points
 from dgl_treestack.truth.cuts import is_on_cut as is_on_cut

@@ -11,14 +11,15 @@ import numpy as np
 
 from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression import Expression
-from dgl_treestack.truth.evaluation import Exact, Value
-from dgl_treestack.truth.exact import BUDGET, DIGITS, magnitude
-from dgl_treestack.truth.points import FIXED, POINTS, Points, value_of
+from dgl_treestack.truth.evaluation import UNRESOLVED, Exact, Value
+from dgl_treestack.truth.functions import BUDGET, DIGITS, magnitude
+from dgl_treestack.truth.points import FIXED, POINTS, Points
 
 REQUIRED_POINTS = 10
 REFUTED_SHARE = 0.75
 AT_ONCE = 3  # doubtful points to decide before testing whether the remaining ones matter
 _AGREE, _AGREE_EXACT, _DIFFER = 1e-9, 1e-33, 1e-6
+FLOAT64 = 53  # bits
 SAME = 1e-6  # gaps that differ by less are equal: their order would depend on the processor
 
 
@@ -65,28 +66,66 @@ def relative_gap(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return gap
 
 
-class Comparison:
-    """Two sides, the relative gap between them per point, and the precision in which each point was decided.
+class Sides:
+    """Two evaluated sides, compared point by point.
 
-    left, right: the evaluated sides. variables: names of the variables in them. budget: operations allowed in 80 digits.
+    left, right: the values of the sides. variables: names of the variables in them. points: where they were evaluated.
+    budget: operations allowed in 80 digits.
+
+    gap: (P,) relative, NaN where a side is undefined. precision: (P,) bits in which a point was decided: `FLOAT64`, some of
+    `PRECISIONS`, or 0 for midpoints in 80 digits.
+    """
+
+    def __init__(self, left: Value, right: Value, variables: Sequence[str], points: Points, budget: int):
+        self.left, self.right, self.variables, self.points = left, right, variables, points
+        self.exact = Exact(budget)
+        self.gap = relative_gap(left.number, right.number)
+        self.precision = np.full(points.count, FLOAT64)
+
+    def compare_exactly(self, point: int, bits: int) -> tuple[Any, float]:
+        """Set gap and precision of a point from its values in many digits.
+
+        Returns their difference, None where a side is undefined, UNRESOLVED where digits are missing, and their magnitude.
+        """
+        self.precision[point] = bits
+        a, b = self.exact.value(self.left, point, bits), self.exact.value(self.right, point, bits)
+        if a is None or b is None:
+            self.gap[point] = np.nan
+            return None, 0.0
+        if a is UNRESOLVED or b is UNRESOLVED:
+            return UNRESOLVED, 0.0
+        difference, scale = a - b, max(magnitude(a), magnitude(b))
+        self.gap[point] = magnitude(difference) / scale if scale else 0.0
+        return difference, scale
+
+    def witness(self, differing: np.ndarray) -> Witness:
+        """Return the point with the largest gap of a mask (P,) of points, the first of nearly equal ones."""
+        point = int(np.flatnonzero(differing & (self.gap >= (1 - SAME) * self.gap[differing].max()))[0])
+        bits = int(self.precision[point])
+        variables = {name: complex(self.points.of(name)[point]) for name in self.variables}
+        sides = (self.left, self.right)
+        values = [side.number[point] if bits == FLOAT64 else self.exact.value(side, point, bits) for side in sides]
+        return Witness(point, variables, *map(complex, values))
+
+
+class Comparison(Sides):
+    """The comparison of two sides at the fixed points, in 80 digits where complex128 is in doubt.
+
     expected: the only verdict of interest, "holds" or "refuted"; evaluation stops when another verdict is certain.
-
-    gap: (POINTS,) NaN where a side is undefined. tolerance: (POINTS,) the largest gap at which the sides agree; it is smaller
-    where 80 digits were used.
+    tolerance: (POINTS,) the largest gap at which the sides agree; it is smaller where 80 digits were used.
     """
 
     def __init__(self, left: Value, right: Value, variables: Sequence[str], budget: int, expected: str = ""):
-        self.left, self.right, self.variables = left, right, variables
-        self.exact = Exact(budget)
-        self.gap = relative_gap(left.number, right.number)
-        self.tolerance = np.full(POINTS, _AGREE)
+        super().__init__(left, right, variables, FIXED, budget)
         self.expected = expected
+        self.tolerance = np.full(POINTS, _AGREE)
 
     def recheck(self) -> None:
         """Decide in 80 digits: doubtful points unless they cannot matter, those that differ from the rest, one if all agree."""
         if not self.variables:  # the sides have one value for all points
             self._decide([0])
-            self.gap[:], self.tolerance[:] = self.gap[0], self.tolerance[0]
+            for column in (self.gap, self.precision, self.tolerance):
+                column[:] = column[0]
             return
         doubt = self.left.doubt | self.right.doubt | ((self.gap > _AGREE) & (self.gap < 1e-4))
         while doubt.any() and not self._is_settled(~doubt):
@@ -98,7 +137,7 @@ class Comparison:
             return
         self._decide(np.flatnonzero(doubt))
         apart = self.gap > self.tolerance
-        in_float64, defined = self.tolerance == _AGREE, ~np.isnan(self.gap)
+        in_float64, defined = self.precision == FLOAT64, ~np.isnan(self.gap)
         if apart.any() and ((defined & ~apart).any() or not self._is_confirmed(defined)):
             self._decide(np.flatnonzero(apart & in_float64))
         elif not apart.any() and not (defined & ~in_float64).any():
@@ -111,7 +150,7 @@ class Comparison:
         """
         apart = np.flatnonzero(decided & (self.gap > _DIFFER))
         points = {int(apart[self.gap[apart].argmax()]), int(apart[0])} if len(apart) else set()
-        self._decide(point for point in points if self.tolerance[point] == _AGREE)
+        self._decide(point for point in points if self.precision[point] == FLOAT64)
         return all(self.gap[point] > _DIFFER for point in points)
 
     def _is_settled(self, decided: np.ndarray) -> bool:
@@ -129,34 +168,20 @@ class Comparison:
     def _decide(self, points: Iterable[int]) -> None:
         """Replace the gap at some points by the gap in 80 digits."""
         for point in points:
-            a, b = self.exact.value(self.left, int(point)), self.exact.value(self.right, int(point))
+            self.compare_exactly(int(point), 0)
             self.tolerance[point] = _AGREE_EXACT
-            if a is None or b is None:
-                self.gap[point] = np.nan
-            else:
-                scale = max(magnitude(a), magnitude(b))
-                self.gap[point] = magnitude(a - b) / scale if scale else 0.0
 
     def verdict(self) -> Verdict:
         """Return the verdict that follows from the gaps."""
-        defined, in_float64 = ~np.isnan(self.gap), self.tolerance == _AGREE
+        defined, in_float64 = ~np.isnan(self.gap), self.precision == FLOAT64
         points, agreeing = int(defined.sum()), int((self.gap <= self.tolerance).sum())
-        differing = int((self.gap > _DIFFER).sum())
         if points < REQUIRED_POINTS:
             name = "undefined"
         elif agreeing == points:
-            confirmed = defined & (self.tolerance == _AGREE_EXACT)
-            name = "holds" if confirmed.any() else "undefined"
+            name = "holds" if (defined & ~in_float64).any() else "undefined"
         else:
-            name = "refuted" if differing >= REFUTED_SHARE * points else "conditional"
-        witness = None
-        if agreeing < points:
-            point = int(np.flatnonzero(self.gap >= (1 - SAME) * np.nanmax(self.gap))[0])
-            values = []
-            for side in (self.left, self.right):
-                value = self.exact.value(side, point) if self.tolerance[point] == _AGREE_EXACT else None
-                values.append(complex(side.number[point] if value is None else value))
-            witness = Witness(point, {name: value_of(name, point) for name in self.variables}, *values)
+            name = "refuted" if (self.gap > _DIFFER).sum() >= REFUTED_SHARE * points else "conditional"
+        witness = self.witness(defined) if agreeing < points else None
         gap = float(self.gap[defined].max()) if points else 0.0
         return Verdict(name, points, agreeing, gap, witness, "float64" if in_float64.all() else f"{DIGITS} digits")
 
@@ -181,15 +206,6 @@ def compare(left: Value, right: Value, variables: Sequence[str], budget: int = B
     return comparison.verdict()
 
 
-def certify(left: Value, right: Value, variables: Sequence[str], expected: str) -> Verdict | None:
-    """Return the verdict on two evaluated sides if it is the expected one, otherwise None, as soon as that is certain.
-
-    variables: the names that occur in the sides. expected: "holds" or "refuted".
-    """
-    verdict = compare(left, right, variables, expected=expected)
-    return verdict if verdict.verdict == expected else None
-
-
 def evaluate_sides(equation: Expression, points: Points = FIXED) -> list[Value]:
     """Return the values of the two sides of an equation. Raises ExpressionError as `evaluate_nodes` does."""
     values = evaluate_nodes(equation, points)
@@ -201,14 +217,15 @@ def evaluate_nodes(equation: Expression, points: Points = FIXED) -> dict[int, Va
 
     Raises ExpressionError for what is no equation, or has no value.
     """
+    problem = ""
     if equation.names[0] != "Equality":
-        raise ExpressionError(
-            f"Only an equation holds or does not; the root here is {equation.names[0]!r}. Put '=' between two sides."
-        )
-    if "Equality" in equation.names[1:]:
-        raise ExpressionError("An equation inside an equation has no value. Judge them one by one.")
-    if "Blank" in equation.names:
-        raise ExpressionError(f"Node {equation.names.index('Blank')} is a blank `_`, which has no value. Fill it in first.")
+        problem = f"Only an equation holds or does not; the root here is {equation.names[0]!r}. Put '=' between two sides."
+    elif "Equality" in equation.names[1:]:
+        problem = "An equation inside an equation has no value. Judge them one by one."
+    elif "Blank" in equation.names:
+        problem = f"Node {equation.names.index('Blank')} is a blank `_`, which has no value. Fill it in first."
+    if problem:
+        raise ExpressionError(problem)
     distinct: dict[tuple, Value] = {}
     values: dict[int, Value] = {}
     for i in range(equation.size - 1, 0, -1):

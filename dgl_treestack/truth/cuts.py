@@ -12,14 +12,22 @@ import numpy as np
 from flint import acb, arb, ctx
 
 from dgl_treestack.truth.evaluation import Exact, Value, children_first
-from dgl_treestack.truth.exact import BUDGET, MIDPOINTS, PRECISIONS, at_branch_point
-from dgl_treestack.truth.functions import BRANCHES, RECIPROCAL_ARGUMENT
+from dgl_treestack.truth.functions import (
+    BRANCHES,
+    BUDGET,
+    MIDPOINTS,
+    PRECISIONS,
+    RECIPROCAL_ARGUMENT,
+    at_branch_point,
+    parts_of,
+)
 from dgl_treestack.truth.points import POINTS, REAL_POINTS, WIDE_POINT, Points
 
 Cut = tuple[str, float, float]  # axis, and the open interval of the axis that is not on the cut
 NEGATIVE: Cut = ("real", 0.0, math.inf)  # of logarithms and powers
 NEAR = 1e-9  # in complex128, relative to the argument
 TRIED = 3  # points
+# Roots are computed, because no net of lines through the origin has a point on Re x = pi/2, where 1/cos(x)**2 is on a cut.
 ON_CUT = (-0.3, 1.3, -3.0, 30.0, 0.3, -1.3, 3.0, -30.0)  # places along the axis of a cut
 MOST_ON_CUTS = 32  # points of an equation
 STEPS = 12  # of Newton's method in each precision
@@ -38,7 +46,7 @@ def is_on_cut(left: Value, right: Value) -> bool:
         for argument, cut, is_inverted in _arguments(value):
             number = argument.number
             with np.errstate(all="ignore"):
-                along, off = _parts(1 / number if is_inverted else number, cut)
+                along, off = parts_of(1 / number if is_inverted else number, cut[0])
                 near = (np.abs(off) <= NEAR * (1 + np.abs(along))) | argument.doubt
             points = [0] if argument.constant else REAL_POINTS + np.flatnonzero(near[REAL_POINTS:])[:TRIED]
             for point in map(int, points):
@@ -46,7 +54,7 @@ def is_on_cut(left: Value, right: Value) -> bool:
                 if place is None or (is_inverted and place == 0):
                     continue
                 place = 1 / place if is_inverted else place
-                along, off = _parts(at_branch_point(place, cut[0], MIDPOINTS), cut)
+                along, off = parts_of(at_branch_point(place, cut[0], MIDPOINTS), cut[0])
                 if off != 0 or cut[1] < along < cut[2]:
                     continue
                 exponent = exact.value(value.children[1], point) if value.name == "Pow" else None
@@ -119,8 +127,3 @@ def _arguments(value: Value) -> Iterator[tuple[Value, Cut, bool]]:
         yield from ((child, NEGATIVE, False) for child in value.children)
     elif value.name == "Pow" and value.children[1].name != "NegativeOne":
         yield value.children[0], NEGATIVE, False
-
-
-def _parts(number: Any, cut: Cut) -> tuple[Any, Any]:
-    """Return the part of a number along the axis of a cut, and the other one."""
-    return (number.real, number.imag) if cut[0] == "real" else (number.imag, number.real)

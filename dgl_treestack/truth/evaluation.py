@@ -8,12 +8,26 @@ from typing import Any
 import numpy as np
 from flint import acb, arb, ctx
 
-from dgl_treestack.truth.exact import BITS, BUDGET, INTERVALS, MIDPOINTS, PRECISIONS, Intervals, Midpoints, Unresolved, apply
-from dgl_treestack.truth.functions import CONSTANTS, TRUSTED, drop_noise, fraction_of
-from dgl_treestack.truth.functions import apply as apply_in_complex128
+from dgl_treestack.truth.functions import (
+    BITS,
+    BUDGET,
+    CONSTANTS,
+    INTERVALS,
+    MIDPOINTS,
+    PRECISIONS,
+    TRUSTED,
+    Intervals,
+    Midpoints,
+    Unresolved,
+    apply,
+    apply_exactly,
+    drop_noise,
+    fraction_of,
+)
 from dgl_treestack.truth.points import FIXED, Points
 
 COSTS = dict(zip((0, *PRECISIONS), (1, 1, 2, 10), strict=True))  # of an operation, in operations of the first precision
+# FLINT's radius of a complex atan grows by a third in every step, so chains of thousands stay unresolved.
 UNRESOLVED = "unresolved"  # the digits do not suffice to say which value, or whether there is one
 
 
@@ -37,7 +51,7 @@ class Value:
         self.number: np.ndarray
         self.doubt: np.ndarray
         if text is None:
-            self.number, self.doubt = apply_in_complex128(name, [c.number for c in children], [c.doubt for c in children])
+            self.number, self.doubt = apply(name, [c.number for c in children], [c.doubt for c in children])
         elif name == "Symbol":
             self.number = points.of(text)
             self.exact.update(enumerate(points.balls.get(text, ())))
@@ -114,7 +128,7 @@ class Exact:
                     elif bits and UNRESOLVED in arguments:
                         store[key] = UNRESOLVED
                     else:
-                        store[key] = apply(value.name, arguments, noise)
+                        store[key] = apply_exactly(value.name, arguments, noise)
                 except Unresolved:
                     store[key] = UNRESOLVED
         return store[key]

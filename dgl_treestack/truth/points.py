@@ -41,7 +41,7 @@ def value_of(variable: str, point: int) -> complex:
 
     Points 0 to 3 are positive, 4 to 7 real, the others complex.
     """
-    return _near(*_uniform(f"{variable}:{point}")[:2], point)
+    return near_origin(*uniform(f"{variable}:{point}")[:2], point)
 
 
 FIXED = Points(POINTS, lambda variable: np.array([value_of(variable, point) for point in range(POINTS)]))
@@ -56,9 +56,9 @@ def fresh(equation: Expression, sets: int = 1) -> Points:
 
     def value(key: str, variable: int, _variables: int, number: int) -> complex:
         point = number % FRESH_POINTS
-        first, second, third, fourth = _uniform(f"{key}:{variable}:{number}")
+        first, second, third, fourth = uniform(f"{key}:{variable}:{number}")
         if point < POINTS:
-            return _near(first, second, point)
+            return near_origin(first, second, point)
         kind, sizes = (point - POINTS) % 4, VERY_FAR if point >= FRESH_POINTS - 2 else FAR
         return _far(kind, sizes, (first, second), (third < 0.5, fourth < 0.5))
 
@@ -77,14 +77,14 @@ def spread(equation: Expression) -> Points:
     """
 
     def value(key: str, variable: int, variables: int, number: int) -> complex:
-        first, second, third, _ = _uniform(f"{key}:{variable}:spread:{number}")
+        first, second, third, _ = uniform(f"{key}:{variable}:spread:{number}")
         if number >= FAR_SPREAD:
             decade, direction = divmod(number - FAR_SPREAD, DIRECTIONS)
-            is_near = decade % 2 and variable != int(variables * _uniform(f"{key}:line:{number}")[0])
-            return _near(first, second, number % POINTS) if is_near else _on_line(direction, decade, first, second)
+            is_near = decade % 2 and variable != int(variables * uniform(f"{key}:line:{number}")[0])
+            return near_origin(first, second, number % POINTS) if is_near else _on_line(direction, decade, first, second)
         kind, sign, part = number % 4, bool(number // 4 % 2), number // 8
-        if variable != (int(variables * _uniform(f"{key}:far:{kind}:{part}")[0]) + sign) % variables:
-            return _near(first, second, number % POINTS)
+        if variable != (int(variables * uniform(f"{key}:far:{kind}:{part}")[0]) + sign) % variables:
+            return near_origin(first, second, number % POINTS)
         (low, high), at, parts = (FAR, part, FAR_PARTS) if part < FAR_PARTS else (VERY_FAR, part - FAR_PARTS, VERY_FAR_PARTS)
         start, end = (low * (high / low) ** (edge / parts) for edge in (at, at + 1))
         # the far part has the sign of the point, the other one is drawn
@@ -133,7 +133,7 @@ def _on_line(direction: int, decade: int, first: float, second: float) -> comple
     return complex(size if direction & 1 else -size, other_size if direction & 2 else -other_size)
 
 
-def _near(first: float, second: float, point: int) -> complex:
+def near_origin(first: float, second: float, point: int) -> complex:
     """Return a value near the origin, from two numbers between 0 and 1."""
     if point < 4:
         return complex(round(0.15 + 1.3 * first, 4), 0.0)
@@ -144,7 +144,7 @@ def _near(first: float, second: float, point: int) -> complex:
     return complex(round(width * (first - 0.5), 4), round(imaginary, 4))
 
 
-def _uniform(text: str) -> tuple[float, float, float, float]:
+def uniform(text: str) -> tuple[float, float, float, float]:
     """Return four numbers from 0 to below 1 that a text decides."""
     digest = hashlib.sha256(text.encode()).digest()
     first, second, third, fourth = (int.from_bytes(digest[i : i + 4], "big") / 2**32 for i in (0, 4, 8, 12))

@@ -3,7 +3,6 @@
 No label was certified at these points. They are targets of training, not evidence for or against an equation.
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -16,9 +15,9 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.truth.evaluation import Value
 from dgl_treestack.truth.functions import apply
+from dgl_treestack.truth.points import REAL_POINTS, near_origin, uniform
 
 UNKNOWN, DEFINED, UNDEFINED = 0, 1, 2
-WIDTH, NEAREST, FARTHEST = 3.0, 0.15, 1.25  # of the real parts; smallest and largest size of the imaginary parts
 LARGEST_TARGET = 8.0
 _DECIMALS = 6  # of targets of equal subtrees
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
@@ -27,10 +26,7 @@ _MIXER = np.uint64(0x9E3779B97F4A7C15)
 @lru_cache(maxsize=4096)
 def training_value(variable: str, point: int) -> complex:
     """Return the value of a variable at a point for training, to four decimals; `value_of` has others for labels."""
-    digest = hashlib.sha256(f"training:{variable}:{point}".encode()).digest()
-    first, second = (int.from_bytes(digest[i : i + 4], "big") / 2**32 for i in (0, 4))
-    imaginary = (NEAREST + (FARTHEST - NEAREST) * abs(2 * second - 1)) * (1 if second < 0.5 else -1)
-    return complex(round(WIDTH * (first - 0.5), 4), round(imaginary, 4))
+    return near_origin(*uniform(f"training:{variable}:{point}")[:2], REAL_POINTS)
 
 
 class Targets(NamedTuple):

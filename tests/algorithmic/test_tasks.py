@@ -88,12 +88,6 @@ class Knows(nn.Module):
         return torch.stack([1 - says_b, says_b], -1)
 
 
-def untrained(symbols):
-    net = Net(StackRNN(symbols, 8, stacks=2, capacity=60, restarts=2))
-    net.reset_parameters(torch_generator(0, "restarts"))
-    return net
-
-
 @pytest.mark.parametrize("protocol", testing.PROTOCOLS)
 @pytest.mark.parametrize(
     ("errs", "wrong"),
@@ -112,17 +106,10 @@ def test_one_error_is_seen_where_it_is(protocol, errs, wrong):
     assert [n for n, share in zip(range(2, 9), shares[0].tolist(), strict=True) if share < 1] == wrong
 
 
-@pytest.mark.parametrize("protocol", testing.PROTOCOLS)
-@pytest.mark.parametrize("name", sorted(tasks()))
-def test_an_untrained_net_is_wrong(name, protocol):
-    task = tasks()[name]
-    net = untrained(len(task.symbols))
-    assert testing.share_correct(task, net, range(6, 9), protocol, 0, repeats=8).max() < 0.5
-
-
 def test_nets_that_have_diverged_are_never_chosen():
     task = tasks()["anbn"]
-    net = untrained(2)
+    net = Net(StackRNN(2, 8, stacks=2, capacity=60, restarts=2))
+    net.reset_parameters(torch_generator(0, "restarts"))
     net.V.data[0] = float("nan")
     entropies = entropy(task, net, 0)
     assert entropies[0] == NO_NUMBER > entropies[1] and int(entropies.argmin()) == 1

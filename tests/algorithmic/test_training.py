@@ -14,15 +14,14 @@ from dgl_treestack.algorithmic import testing
 from dgl_treestack.algorithmic.learner import Net
 from dgl_treestack.algorithmic.models import configurations, label_of
 from dgl_treestack.algorithmic.tasks import tasks
-from dgl_treestack.algorithmic.training import Phase, entropy, train
+from dgl_treestack.algorithmic.training import Phase, entropy
 from dgl_treestack.data import records
 from dgl_treestack.errors import CheckpointError, ConfigurationError
 from dgl_treestack.experiments import algorithmic
-from dgl_treestack.experiments.algorithmic import Extent
+from dgl_treestack.experiments.protocol import EXTENTS, SCALES, Extent, Scale
 from dgl_treestack.experiments.reproduce import reproduce
-from dgl_treestack.experiments.scales import SCALES, Scale
+from dgl_treestack.runs.configuration import StreamConfig, StreamRecipe, StreamTests
 from dgl_treestack.runs.run import Run
-from dgl_treestack.runs.sequence_configuration import Recipe, StreamConfig, StreamTests
 from dgl_treestack.runs.weights import read_weights, write_weights
 from dgl_treestack.sequence import StackRNN
 from dgl_treestack.training import loop
@@ -30,6 +29,12 @@ from dgl_treestack.training.start import start
 from dgl_treestack.training.streams import StreamObjective
 
 TRAINED = GOLDEN["trained_anbn"]
+
+
+def train(task, net, recipe, seed):
+    phase = Phase(task, net, recipe, seed)
+    for segment in range(phase.segments):
+        phase.train(segment)
 
 
 def drawn_net(cell, seed):
@@ -62,9 +67,9 @@ def test_restarts_find_the_counter(tmp_path):
     """A small Stack RNN on a^n b^n, trained for n up to 8: after rounding, some are right far beyond."""
     task = tasks()["anbn"]
     net = drawn_net(StackRNN(2, 10, stacks=2, capacity=40, restarts=8), 1)
-    train(task, net, Recipe(updates=700, largest=8), 1)
+    train(task, net, StreamRecipe(updates=700, largest=8), 1)
     before = entropy(task, net, 1)
-    train(task, net, Recipe(updates=250, rate=0.02, largest=8, curriculum=0.0, beta=60.0, stages=20), 1)
+    train(task, net, StreamRecipe(updates=250, rate=0.02, largest=8, curriculum=0.0, beta=60.0, stages=20), 1)
     assert net.cell.beta == pytest.approx(60.0) and before.min() < 0.1
     for hard in (False, True):
         with testing.tested_as(net, hard=hard, capacity=100):
@@ -82,7 +87,7 @@ def test_restarts_find_the_counter(tmp_path):
 
 def test_rate_and_sharpness_follow_the_recipe():
     """The rate is steady, then falls to a hundredth; the sharpness rises in stages, by a fixed factor."""
-    recipe = Recipe(updates=10, segment=1, rate=0.1, steady=0.5, beta=19.2, stages=5)
+    recipe = StreamRecipe(updates=10, segment=1, rate=0.1, steady=0.5, beta=19.2, stages=5)
     phase = Phase(tasks()["anbn"], drawn_net(StackRNN(2, 4, stacks=1, capacity=20, restarts=2), 0), recipe, 0)
     seen = []
     for segment in range(phase.segments):
@@ -149,7 +154,9 @@ def test_a_configuration_that_cannot_be_trained_is_one_error(tmp_path, changes, 
 
 
 SETTINGS = {"hidden": 3, "stacks": 1, "capacity": 20}
-SHORT = StreamConfig("small", "anbn", "stack_rnn", SETTINGS, 2, Recipe(updates=2), Recipe(updates=2, rate=0.02), TINY)
+SHORT = StreamConfig(
+    "small", "anbn", "stack_rnn", SETTINGS, 2, StreamRecipe(updates=2), StreamRecipe(updates=2, rate=0.02), TINY
+)
 
 
 def test_a_run_killed_between_its_last_answers_and_its_checkpoint(tmp_path, monkeypatch):
@@ -192,7 +199,7 @@ def test_a_restart_that_diverges_ends_no_other(tmp_path, monkeypatch):
 
 
 def test_a_segment_without_a_scored_token(tmp_path):
-    config = dataclasses.replace(SHORT, task="addition", restarts=1, recipe=Recipe(updates=1, tokens=1))
+    config = dataclasses.replace(SHORT, task="addition", restarts=1, recipe=StreamRecipe(updates=1, tokens=1))
     assert start(config, 0, tmp_path, quiet=True).done.exists()
 
 
@@ -201,7 +208,7 @@ def test_table_and_figures(tmp_path, monkeypatch):
     few = [config for task in ("anb2n", "memorization") for config in configurations(tasks()[task], 2, 0.001, TINY)]
     first_sizes = {(config.task, label_of(config)): config for config in reversed(few)}
     planned = [(config, 0) for config in few if config in first_sizes.values()]
-    monkeypatch.setitem(algorithmic.EXTENTS, "tiny", Extent(2, 0.001, TINY))
+    monkeypatch.setitem(EXTENTS, "tiny", Extent(2, 0.001, TINY))
     monkeypatch.setitem(SCALES, "tiny", Scale("a test", {}, {}, (0,)))
     monkeypatch.setattr(algorithmic, "plan", lambda *arguments: planned)
 

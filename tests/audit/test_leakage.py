@@ -6,7 +6,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 from dgl_treestack.audit import leakage as module
-from dgl_treestack.audit.corpus import Corpus, build
+from dgl_treestack.audit.corpus import EquationTable, build
 from dgl_treestack.audit.leakage import (
     BASELINES,
     SHAPE,
@@ -21,7 +21,7 @@ from dgl_treestack.audit.leakage import (
 )
 from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation
-from dgl_treestack.generate import features
+from dgl_treestack.generate import assembly
 
 ALL = ((0, None),)
 
@@ -34,7 +34,7 @@ def few_trees(monkeypatch):
         monkeypatch.setitem(module._BOOSTINGS, name, {**settings, "max_iter": 20, "learning_rate": 0.3})
 
 
-def corpus(examples) -> Corpus:
+def corpus(examples) -> EquationTable:
     return build([("made up", examples)])
 
 
@@ -79,10 +79,8 @@ def test_labels_without_a_pattern_are_at_chance():
 
 
 def test_chance_is_the_commoner_label():
-    mostly_correct = [e for e in examples("sin({}*x) = y", "sin(x*{}) = y") if e.label == 1 or int(e.pair) < 30]
-    (row,) = leakage(mostly_correct, "tokens")
-    assert row["majority"] == pytest.approx(100 * 60 / 90, abs=0.01)
-    assert not row["baselines"]["tokens"]["above"]
+    (row,) = leakage([e for e in examples("sin({}*x) = y", "sin(x*{}) = y") if e.label == 1 or int(e.pair) < 30], "tokens")
+    assert row["majority"] == pytest.approx(100 * 60 / 90, abs=0.01) and not row["baselines"]["tokens"]["above"]
 
 
 def test_members_of_a_pair_are_never_on_both_sides():
@@ -124,8 +122,8 @@ def test_a_sample_has_whole_pairs_and_is_always_the_same():
     ("matrix", "of_one_expression"),
     [
         (token_counts, plain_features.token_counts),
-        (pair_counts, features.pair_counts),
-        (side_differences, features.side_difference),
+        (pair_counts, assembly.pair_counts),
+        (side_differences, assembly.side_difference),
         (partial(columns, names=SHAPE), plain_features.shape),
     ],
 )

@@ -8,7 +8,7 @@ from dgl_treestack.audit.corpus import build
 from dgl_treestack.audit.matches import OTHERS, count_duplicates, count_overlap, find
 from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation
-from dgl_treestack.generate.features import tokens
+from dgl_treestack.generate.assembly import tokens
 
 
 def corpus(*files):
@@ -37,8 +37,7 @@ def test_same_text_and_same_equation():
 
 def test_label_conflicts_are_found_and_named():
     counts = duplicates(("x + 1 = y", 1), ("a = 1 + b", 0), ("sin(x) = x", 0))
-    assert numbers(counts, "same text") == (0, 0, 0)
-    assert numbers(counts, "same equation") == (2, 2, 1)
+    assert (numbers(counts, "same text"), numbers(counts, "same equation")) == ((0, 0, 0), (2, 2, 1))
     assert counts["same equation"]["examples of opposite"] == ["x + 1 = y", "a = 1 + b"]
     assert numbers(duplicates(("x = y", None), ("x = y", 1)), "same text") == (2, 0, 1), "unknown is no conflict"
 

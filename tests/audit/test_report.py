@@ -112,40 +112,28 @@ def test_screen_and_json(file, pairs, capsys):
     assert max(map(len, text.splitlines())) <= 128
 
 
-def test_costly_parts_can_be_left_out(file):
+def test_costly_parts_can_be_left_out_and_a_sample_is_announced(file, pairs):
     report = audit([file], verdicts=False, duplicates=False, leakage=False)
     assert set(report["sets"][file]) == {"equations", "verdicts", "contradicted"} and report["overlap"] == []
     assert "not judged" in describe(report) and "holds" not in describe(report)
-
-
-def test_files_together_are_one_set(file, pairs):
-    report = audit([file, pairs], together=True, leakage=False)
-    (audited,) = report["sets"].values()
-    assert audited is report["sets"][TOGETHER]
-    assert audited["equations"] == 126 and audited["contradicted"] == [f"{file}:x = y"]
-    assert len(report["overlap"]) == 2
-
-
-def test_a_sample_is_announced(pairs):
     text = describe(audit([pairs], verdicts=False, duplicates=False, fit=Fit(sample=80, baselines=("tokens",))))
     assert "a sample of 80 of 120 equations (--sample 80; 0 for all)" in text
 
 
-def test_both_formats_give_the_same(file, tmp_path):
-    theirs = str(tmp_path / "theirs.json.gz")
+def test_files_together_are_one_set_for_any_number_of_processes(file, pairs):
+    report = audit([file, pairs], together=True, leakage=False, jobs=2)
+    (audited,) = report["sets"].values()
+    assert audited is report["sets"][TOGETHER]
+    assert audited["equations"] == 126 and audited["contradicted"] == [f"{file}:x = y"]
+    assert len(report["overlap"]) == 2 and report == audit([file, pairs], together=True, leakage=False)
+
+
+def test_both_formats_give_the_same_and_ids_that_are_missing_are_lines(file, tmp_path):
+    theirs, unnamed = str(tmp_path / "theirs.json.gz"), str(tmp_path / "unnamed.jsonl")
     formats.write(theirs, formats.read(file))
-    first, second = (audit([name], leakage=False)["sets"][name] for name in (file, theirs))
-    assert second == {**first, "contradicted": ["1-0"]}
-
-
-def test_processes_find_what_one_process_finds(file, pairs):
-    assert audit([file, pairs], leakage=False, jobs=2) == audit([file, pairs], leakage=False)
-
-
-def test_ids_that_are_missing_are_lines(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"label": 1, "text": "x = y"}\n')
-    path = str(tmp_path / "a.jsonl")
-    assert audit([path])["sets"][path]["contradicted"] == [f"{path}:1"]
+    formats.write(unnamed, [Example(Equation.parse("x = y"), 1)])
+    first, second, third = (audit([name], leakage=False)["sets"][name] for name in (file, theirs, unnamed))
+    assert second == {**first, "contradicted": ["1-0"]} and third["contradicted"] == [f"{unnamed}:1"]
 
 
 @pytest.mark.slow

@@ -207,7 +207,7 @@ def test_a_long_chain_needs_no_recursion(engine):
         ("tree_smw", {}, "Did you mean 'tree_smu'"),
         ("tree_smu", {"stack": 2}, "Unknown setting 'stack'"),
         ("tree_smu", {"common": 3}, "Unknown setting 'common'"),
-        ("tree_smu", {"share": "some"}, "way to share"),
+        ("tree_smu", {"share": "some"}, "Unknown value for 'share': 'some'"),
         ("tree_smu", {"form": "sum"}, "Known: child_sum, nary"),
         ("tree_smu", {"stack_size": 0}, "'stack_size' is 0"),
         ("tree_smu", {"stack_size": "a"}, "'stack_size' is 'a'"),

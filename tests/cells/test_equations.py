@@ -179,12 +179,8 @@ def smu_gates(n, noop, normalise, activation):
     if normalise != "none":
         a = [gate.exp() if normalise == "softmax" else gate for gate in a]
         a = [gate / sum(a) for gate in a]
-    return (
-        u,
-        o,
-        a,
-        [sigmoid(n.affine(*n.child_block(k, "gates", 4 + noop, n.each("h"), n.input))) for k in range(len(n.children))],
-    )
+    f = [sigmoid(n.affine(*n.child_block(k, "gates", 4 + noop, n.each("h"), n.input))) for k in range(len(n.children))]
+    return u, o, a, f
 
 
 def smu_output(n, o, rows, top_k, activation):

@@ -5,7 +5,7 @@ import torch
 from every_cell import assert_same_gradients, make, some_batch, traced
 
 from dgl_treestack import cells
-from dgl_treestack.cells._layers import LeafEncoder
+from dgl_treestack.cells import LeafEncoder
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression.operators import Operator
 from dgl_treestack.model.model import Model

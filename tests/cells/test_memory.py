@@ -41,17 +41,6 @@ def test_one_hot_actions_are_a_real_stack(actions, size, empty):
         assert soft[0, :, 0].tolist() == expected
 
 
-def test_gates_per_element_and_mixture():
-    old, value = torch.randn(2, 4, H), torch.randn(2, H)
-    gates = torch.softmax(torch.randn(3, 2, H), 0)
-    mixed = stack.update(old, value, *gates)
-    parts = (stack.push(old, value), stack.pop(old), old)
-    assert torch.allclose(mixed, sum(g.unsqueeze(1) * p for g, p in zip(gates, parts, strict=True)))
-    extremes = torch.stack(parts)
-    assert (mixed <= extremes.amax(0) + 1e-6).all()
-    assert (mixed >= extremes.amin(0) - 1e-6).all()
-
-
 @pytest.mark.parametrize("actions", [2, 3])
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 def test_row_by_row_and_as_a_whole_give_the_same_numbers(size, actions, monkeypatch):
@@ -61,11 +50,6 @@ def test_row_by_row_and_as_a_whole_give_the_same_numbers(size, actions, monkeypa
         monkeypatch.setattr(stack, "FEW_ROWS", few)
         results.append(stack.update(list(stacks), value, *gates, empty=-0.5))
     assert torch.equal(*results)
-
-
-def test_read_is_a_weighted_sum_of_the_top_rows():
-    rows, weights = torch.randn(2, 4, H), torch.rand(2, 2)
-    assert torch.allclose(stack.read(rows, weights), weights[:, :1] * rows[:, 0] + weights[:, 1:] * rows[:, 1])
 
 
 @given(st.integers(1, 5), st.integers(0, 5), st.sampled_from(["", "push", "pop", "noop"]), st.integers(2, 3), st.floats(-1, 1))

@@ -15,9 +15,9 @@ from released import every_checkpoint
 from trees import random_equation
 
 from dgl_treestack.completion import questions, records, scoring
-from dgl_treestack.completion.graphs import BlankGraphs
+from dgl_treestack.completion.graphs import blank_graphs
 from dgl_treestack.completion.records import KINDS, shares
-from dgl_treestack.completion.scoring import Ranks, fill, rank, scores, small_expressions
+from dgl_treestack.completion.scoring import fill, rank, scores, small_expressions
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError, ExpressionError, VocabularyError
@@ -46,10 +46,12 @@ def random_blanks(count=12):
 
 @every_engine
 @pytest.mark.parametrize("name", ["tree_smu", "mtree_lstm", "tree_lstm_child_sum"])
-def test_scores_are_those_of_the_filled_equations(name, engine):
+def test_scores_are_those_of_the_filled_equations(name, engine, monkeypatch):
     model, blanks = make(name), random_blanks()
     rows = list(scores(model, blanks, CANDIDATES, engine=engine))
-    assert len(rows) == len(blanks)
+    monkeypatch.setattr(scoring, "MOST_NODES", 40)
+    assert np.allclose(rows, list(scores(model, blanks, CANDIDATES, engine=engine)), rtol=1e-12), "graphs are cut by size"
+    assert len(rows) == len(blanks) and all(row[0] == row[-2] != row[-1] for row in rows), "equal candidates are tied"
     for (tree, blank), row in zip(blanks, rows, strict=True):
         filled = [Example(tree.replace(blank, candidate), id=str(i)) for i, candidate in enumerate(CANDIDATES)]
         with torch.no_grad():
@@ -57,25 +59,14 @@ def test_scores_are_those_of_the_filled_equations(name, engine):
         assert np.allclose(row, expected, rtol=1e-10, atol=1e-10)
 
 
-def test_graphs_are_cut_by_size(monkeypatch):
-    model, blanks = make(), random_blanks()
-    whole = list(scores(model, blanks, CANDIDATES))
-    monkeypatch.setattr(scoring, "MOST_NODES", 40)
-    assert np.allclose(whole, list(scores(model, blanks, CANDIDATES)), rtol=1e-12)
-
-
 def test_only_what_lies_above_a_blank_is_there_once_per_candidate():
     tree = Equation.parse("cos(x*y)*exp(_ + x*y) = cos(x*y)")
     (blank,) = tree.blanks
-    ((batch, sides),) = BlankGraphs([(tree.replace(blank, CANDIDATES[0]), blank)], CANDIDATES, VOCABULARY).batches(10**6)
+    filled = [(tree.replace(blank, CANDIDATES[0]), blank)]
+    ((batch, sides, _),) = blank_graphs(filled, CANDIDATES, VOCABULARY, max_nodes=10**6)
     fillers, repeated, above = {"x", "2", "sin(x)", "x + 2", "sin(2)", "sin(2)*x", "1.29", "1"}, {"y", "x*y", "cos(x*y)"}, 3
     assert batch.num_nodes() == len(fillers | repeated) + above * 7
     assert sides.shape == (1, 7, 2) and len(set(sides[0, :, 0])) == 7 and len(set(sides[0, :, 1])) == 1
-
-
-def test_what_a_model_cannot_tell_apart_is_tied():
-    first, *_, again, last = next(scores(make(), random_blanks()[:1], CANDIDATES))
-    assert first == again != last
 
 
 def test_a_deep_equation_needs_no_recursion():
@@ -101,20 +92,9 @@ def test_choices_are_distinct_and_shallow():
     assert not any("var_9" in candidate.texts for candidate in candidates)
 
 
-CLASSES = ["a", "b", "b", "c", "d"]
-
-
-@pytest.mark.parametrize(
-    ("scores", "truth", "right", "doubtful", "expected"),
-    [
-        ([1.0, 9.0, 8.0, 2.0, 5.0], 3, {"c"}, {}, Ranks(4, 4, 3, 1, 1 / 5)),  # before it: b, b and d
-        ([1.0, 3.0, 0.0, 2.0, 4.0], 2, {"b"}, {}, Ranks(5, 2, 2, 4, 2 / 5)),  # another member of the class counts
-        ([0.0] * 5, 2, {"b"}, {}, Ranks(3, 2, 2, 0, 2 / 5)),  # ties keep the order of the candidates
-        ([9.0, 1.0, 2.0, 3.0, 8.0], 2, {"b", "c"}, {"a"}, Ranks(3, 2, 2, 4, 3 / 4)),  # doubtful ones do not count
-    ],
-)
-def test_ranks(scores, truth, right, doubtful, expected):
-    assert rank(np.array(scores), CLASSES, truth, right, doubtful) == expected
+def test_ranks():
+    ranks = rank(np.array([9.0, 1.0, 2.0, 3.0, 8.0]), ["a", "b", "b", "c", "d"], 2, {"b", "c"}, {"a"})  # a is doubtful
+    assert ranks == {"raw": 3, "class": 2, "collapse": 2, "best": 4, "chance": 3 / 4}
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from("abc")), min_size=1, max_size=12), st.data())
@@ -126,8 +106,8 @@ def test_ranks_by_counting(candidates, data):
     best = {c: min(raw[i] for i in raw if classes[i] == c) for c in set(classes)}
     ranks = rank(scores, classes, truth, {classes[truth]})
     best_right = best[classes[truth]]
-    assert (ranks.raw, ranks.class_, raw[ranks.best]) == (raw[truth], best_right, 1)
-    assert ranks.collapse == 1 + sum(first < best_right for c, first in best.items() if c != classes[truth])
+    assert (ranks["raw"], ranks["class"], raw[ranks["best"]]) == (raw[truth], best_right, 1)
+    assert ranks["collapse"] == 1 + sum(first < best_right for c, first in best.items() if c != classes[truth])
 
 
 @pytest.mark.slow
@@ -140,17 +120,17 @@ def test_ranks_of_the_released_checkpoints(authors, checkpoint, tmp_path):
     asked = []
     for number in range(7):
         path = authors / "blanks" / f"40k_test_blank_{number}.json.gz"
-        ((candidates, group),) = questions.read(path, authors / "candidate_classes.json.gz")
-        asked += [(number, question) for question in group]
+        (group,) = questions.read(path, authors / "candidate_classes.json.gz")
+        asked += [(number, question) for question in group.questions]
     assert len(asked) == len(goldens) == 1939
     asked = asked[::40]
-    rows = scores(model, [question.blank for _, question in asked], candidates.expressions)
+    rows = scores(model, [question.blank for _, question in asked], group.candidates)
     for (number, question), row in zip(asked, rows, strict=True):
-        ranks = rank(row, candidates.classes, question.truth, question.right)
+        ranks = rank(row, group.classes, question.truth, question.right)
         expected = goldens[number, question.example.id]
         # the goldens were made in float32, which takes scores as close as this for equal
         tied = (abs(row - row[question.truth]) < 2e-6).sum() > 1
-        assert (ranks.raw, ranks.class_, ranks.collapse) == expected or tied, question.example.id
+        assert tuple(ranks[kind] for kind in KINDS) == expected or tied, question.example.id
 
 
 FILLERS = [("x", "c0"), ("-x", "c1"), ("2", "c2"), ("1 + 1", "c2"), ("sin(x)", "c3")]
@@ -158,9 +138,7 @@ FILLERS = [("x", "c0"), ("-x", "c1"), ("2", "c2"), ("1 + 1", "c2"), ("sin(x)", "
 
 @pytest.fixture
 def model():
-    model = Model.build("tree_lstm", 5, VOCABULARY, ["verification"])
-    model.reset_parameters(torch.Generator().manual_seed(3))
-    return model.eval()
+    return make("tree_lstm").float()
 
 
 @pytest.fixture
@@ -176,7 +154,8 @@ def folder(tmp_path):
 
 
 def test_a_record_per_blank(folder, model):
-    rows = records.fill(model, questions.read(folder / "blanks.jsonl")).rows(named=True)
+    blanks = records.fill(model, questions.read(folder / "blanks.jsonl"))
+    rows = blanks.rows(named=True)
     assert [row["id"] for row in rows] == ["b0", "b1"]
     assert [row["answer"] for row in rows] == ["x", "2"]
     for row in rows:
@@ -186,8 +165,14 @@ def test_a_record_per_blank(folder, model):
     assert rows[0]["chance"] == sum(name in ("c0", "c1") for name in names) / len(names)
     assert rows[1]["chance"] == [name for _, name in FILLERS].count("c2") / len(FILLERS)
     assert [row["constant"] for row in rows] == [1, 0], "c0 fills as many blanks as any"
-    ((_, asked),) = questions.read(folder / "blanks.jsonl")
+    (group,) = questions.read(folder / "blanks.jsonl")
+    asked = group.questions
     assert asked[0].right == {"c0", "c1"} and asked[1].right == {"c2"}
+    of_depth, of_all = shares(blanks)
+    assert (of_depth["depth"], of_all["depth"], of_all["blanks"]) == (2, "all", 2)
+    for kind in KINDS:
+        assert of_all[f"{kind} top-5"] == top(blanks, kind, 5) == 100
+        assert of_all[f"{kind} top-1"] == 50 * (blanks[kind] == 1).sum()
 
 
 @pytest.mark.slow
@@ -201,15 +186,6 @@ def test_two_processes_give_the_records_of_one(monkeypatch, tmp_path):
     assert len(rows) == 12 and rows.equals(records.evaluate(run, blanks))
 
 
-def test_shares_by_depth(folder, model):
-    blanks = records.fill(model, questions.read(folder / "blanks.jsonl"))
-    rows = list(shares(blanks))
-    assert [row["depth"] for row in rows] == [2, "all"] and rows[-1]["blanks"] == 2
-    for kind in KINDS:
-        assert rows[-1][f"{kind} top-5"] == top(blanks, kind, 5) == 100
-        assert rows[-1][f"{kind} top-1"] == 50 * (blanks[kind] == 1).sum()
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -217,7 +193,7 @@ def test_shares_by_depth(folder, model):
         ({"blank": 0}, "What was blanked, x\\*\\*2 = x\\*x, is not among the candidates of candidates.jsonl.gz"),
         ({"certificate": {"right": ["c3"]}}, "The class of what was blanked, 'c0', is not among the right ones"),
         ({"certificate": {"right": "c0"}}, "'right' in the certificate is 'c0'; it must be a list of class names"),
-        ({"certificate": {"candidates": "others.jsonl"}}, "Its candidates, others.jsonl, are not beside it"),
+        ({"certificate": {"candidates": "others.jsonl"}}, "Its candidates, 'others.jsonl', are not a file beside it"),
     ],
 )
 def test_broken_files_are_named_with_their_line(folder, change, message):
@@ -228,7 +204,7 @@ def test_broken_files_are_named_with_their_line(folder, change, message):
     assert "broken.jsonl" in str(error.value)
     formats.write(folder / "plain.jsonl", [Example(Expression.parse("x"), None, "k")])
     (folder / "empty.jsonl").write_text("")
-    for name, missing in (("plain", "The candidate has no value class"), ("empty", "no candidates")):
+    for name, missing in (("plain", "The expression has no value class"), ("empty", "no candidates")):
         with pytest.raises(DataError, match=missing):
             questions.read_candidates(folder / f"{name}.jsonl")
 

@@ -9,9 +9,11 @@ import pytest
 from trees import random_equation
 
 from dgl_treestack.data import formats
-from dgl_treestack.data.formats import Example, authors
+from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
-from dgl_treestack.expression import Equation, Expression, language
+from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression import language as languages
+from dgl_treestack.expression.language import find
 from dgl_treestack.expression.operators import Operator, Signature
 
 GOOD = {"id": "a", "label": 1, "depth": 2, "text": "x + 0 = x", "certificate": {"verdict": "holds", "points": 16}}
@@ -114,20 +116,17 @@ def test_a_bad_line_is_one_error_with_file_and_line(tmp_path, bad, message):
 def test_damaged_files(tmp_path):
     formats.write(tmp_path / "a.jsonl.gz", examples())
     whole = (tmp_path / "a.jsonl.gz").read_bytes()
-    (tmp_path / "cut.jsonl.gz").write_bytes(whole[: len(whole) // 2])
-    (tmp_path / "no.jsonl.gz").write_bytes(b"not gzip")
-    (tmp_path / "latin.jsonl").write_bytes(b'{"text": "\xe9"}\n')
-    for name, message in (
-        ("cut.jsonl.gz", "Damaged or cut short"),
-        ("no.jsonl.gz", "Damaged or cut short"),
-        ("latin.jsonl", r"latin.jsonl:1: The text is not UTF-8 \(byte 0xe9 at position 10\): .* iconv -f LATIN1 -t UTF-8\.$"),
+    for name, content, message in (
+        ("cut.jsonl.gz", whole[: len(whole) // 2], "Damaged or cut short"),
+        ("no.jsonl.gz", b"not gzip", "Damaged or cut short"),
+        ("latin.jsonl", b'{"text": "\xe9"}\n', r":1: The text is not UTF-8 \(byte 0xe9 at position 10\): .* iconv -f LATIN1"),
+        ("absent.jsonl", None, "No such file"),
+        ("a.csv", b"", "ends in one of"),
     ):
+        if content is not None:
+            (tmp_path / name).write_bytes(content)
         with pytest.raises(DataError, match=message):
             list(formats.read(tmp_path / name))
-    with pytest.raises(DataError, match="No such file"):
-        list(formats.read(tmp_path / "absent.jsonl"))
-    with pytest.raises(DataError, match="ends in one of"):
-        list(formats.read(tmp_path / "a.csv"))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +178,7 @@ def test_writing_is_atomic(tmp_path, monkeypatch):
     ("name", "message"), [("a.json.gz", "more than 100000 bytes"), ("a.jsonl.gz", "longer than 100000 bytes")]
 )
 def test_a_decompression_bomb_is_not_read_to_its_end(tmp_path, monkeypatch, name, message):
-    monkeypatch.setattr(authors, "MAX_TEXT", 100_000)
+    monkeypatch.setattr(formats, "MAX_TEXT", 100_000)
     monkeypatch.setattr(formats, "MAX_LINE", 100_000)
     endless = random.Random(0).randbytes(3_000_000).replace(b"\n", b"")
     # cut off: whoever reads on past the cap finds a damaged file instead
@@ -206,11 +205,27 @@ def test_a_small_file_that_expands_to_ten_gigabytes_is_refused_at_once(tmp_path,
 def test_the_cap_on_a_whole_file_holds_for_plain_files_too(tmp_path, monkeypatch):
     formats.write(tmp_path / "a.json", [Example(Equation.parse("x = y"), 1)])
     size = (tmp_path / "a.json").stat().st_size
-    monkeypatch.setattr(authors, "MAX_TEXT", size)
+    monkeypatch.setattr(formats, "MAX_TEXT", size)
     assert len(list(formats.read(tmp_path / "a.json"))) == 1
-    monkeypatch.setattr(authors, "MAX_TEXT", size - 1)
+    monkeypatch.setattr(formats, "MAX_TEXT", size - 1)
     with pytest.raises(DataError, match=f"more than {size - 1} bytes"):
         list(formats.read(tmp_path / "a.json"))
+
+
+@pytest.mark.parametrize(
+    ("name", "language", "content"),
+    [
+        ("a.jsonl", "math", json.dumps(GOOD)),
+        ("a.json", "math", json.dumps([[{"equation": {"func": "Equality,Pi,#,#,Pi,#,#", "vars": ",,,,,,"}, "label": "1"}]])),
+        ("a.tsv", "logic", "=\t(or a b)\t(or b a)"),
+        ("a.txt", "sentiment", "(3 (2 It) (4 works))"),
+    ],
+)
+def test_a_tree_is_checked_once_when_it_is_read(tmp_path, monkeypatch, name, language, content):
+    (tmp_path / name).write_text(content)
+    checks, check = [], Expression.__post_init__
+    monkeypatch.setattr(Expression, "__post_init__", lambda tree: (checks.append(tree), check(tree))[1])
+    assert len(list(formats.read(tmp_path / name, find(language)))) == len(checks) == 1
 
 
 def test_blanks_are_skipped_fast(tmp_path):
@@ -300,8 +315,8 @@ def test_another_encoding_than_utf8_is_named_with_the_command_that_converts_it(t
     def read(content):
         path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
         if suffix == ".toml":
-            return language.read(path)
-        return list(formats.read(path, language.find("math" if suffix.startswith(".json") else "logic")))
+            return languages.read(path)
+        return list(formats.read(path, find("math" if suffix.startswith(".json") else "logic")))
 
     assert read(ENCODED[suffix].encode("utf-8-sig")) and read(ENCODED[suffix].encode())
     for encoding, (mark, name) in ENCODINGS.items():

@@ -188,5 +188,5 @@ def test_the_figure(with_values, dataset, tmp_path, monkeypatch):
     }
     assert metrics.readouts_by_height(exact)[2] == pytest.approx((0.0, 1.0))
     assert metrics.readouts_by_height(table)[2][0] > 0.05
-    written = plots.draw_groups("values", runs, tmp_path / "values")
+    written = plots.draw("values", runs, tmp_path / "values")
     assert [path.suffix for path in written] == [".svg", ".png"] and "drawn" in written[0].read_text()

@@ -7,22 +7,21 @@ import shutil
 import statistics
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 from small_runs import write_data
+from tables import table_of
 
 from dgl_treestack.data import records
 from dgl_treestack.data.formats import read_examples
 from dgl_treestack.errors import ConfigurationError, DataError
-from dgl_treestack.experiments import baselines, collection, scales, tables
-from dgl_treestack.experiments._protocol import Compared, Row, protocols
+from dgl_treestack.experiments import baselines, collection, tables
 from dgl_treestack.experiments.collection import configure
+from dgl_treestack.experiments.protocol import EXTENTS, SCALES, Compared, Extent, Row, Scale, check_data, protocols
 from dgl_treestack.experiments.reproduce import describe, missing, reproduce
-from dgl_treestack.experiments.scales import SCALES, Scale
 from dgl_treestack.resources import configs
 from dgl_treestack.results import archive, metrics, run_result
-from dgl_treestack.results.differences import Answers
+from dgl_treestack.results.differences import answers
 from dgl_treestack.runs.configuration import ModelConfig
 from dgl_treestack.runs.run import Run, build_model
 
@@ -46,13 +45,13 @@ def tiny(tmp_path, monkeypatch):
     monkeypatch.setattr("dgl_treestack.experiments.reproduce.protocols", lambda: few)
     monkeypatch.setattr("dgl_treestack.plots.depth.MIN_EQUATIONS", 5)
     monkeypatch.setattr("dgl_treestack.experiments.reproduce.APART", {"algorithmic": Apart})
+    monkeypatch.setitem(EXTENTS, "tiny", Extent())
     return tmp_path
 
 
 class Apart:
     """In place of an experiment that has tests of its own: no runs."""
 
-    EXTENTS = ("tiny",)
     plan = staticmethod(lambda folder, scale, seed: [])
     prepare = staticmethod(lambda folder, scale: None)
 
@@ -265,7 +264,7 @@ def test_every_row_is_a_configuration_and_the_papers_numbers_have_a_column(name)
 
 def test_a_pair_has_the_papers_difference_beside_ours():
     protocol = protocols()["ablation_2019"]
-    run = Answers(np.array(["a", "b"]), np.array([1, 2]), np.array([True, False]), "records")
+    run = answers(table_of([{"id": "a", "correct": True}, {"id": "b", "correct": False}]))
     answers_of = {row.label: {0: run} for row in protocol.rows}
     lines = tables.compare_pairs(protocol, {protocol.compared[0]: answers_of})
     paper = {(line["first"], line["second"]): line["paper"] for line in lines}
@@ -288,8 +287,6 @@ def test_protocols_share_runs_and_may_have_a_set_of_their_own():
     protocol = protocols()["unverified_labels"]
     for scale, name in (("day", "data/paper-labels/train.jsonl.gz"), ("smoke", "bundled:smoke/train")):
         assert configure(protocol.rows[0], protocol, SCALES[scale]).data.train == (name,)
-    with pytest.raises(ConfigurationError, match="Unknown set 'paper-label'"):
-        SCALES["day"].files("paper-label")
 
 
 def test_unknown_names_and_missing_data(tmp_path, monkeypatch):
@@ -301,13 +298,13 @@ def test_unknown_names_and_missing_data(tmp_path, monkeypatch):
     assert len(missing(["algorithmic"], "day", tmp_path)) == 77, "it needs no data"
     for name in ("paper", "paper-labels"):
         with pytest.raises(DataError, match=f"treestack generate {name} --output-dir data/{name}"):
-            scales.check_data(SCALES["day"], sets=["", "paper-labels"])
+            check_data(SCALES["day"], sets=["", "paper-labels"])
         (tmp_path / "data" / name).mkdir(parents=True)
         for kind in KINDS:
             (tmp_path / "data" / name / f"{kind}.jsonl.gz").touch()
-    scales.check_data(SCALES["day"], sets=["", "paper-labels"])
+    check_data(SCALES["day"], sets=["", "paper-labels"])
     with pytest.raises(DataError, match="treestack generate completion-deep --output-dir data/completion-deep"):
-        scales.check_data(SCALES["day"], ["deep blanks"])
+        check_data(SCALES["day"], ["deep blanks"])
 
 
 def test_shares_of_the_training_data_are_nested_and_keep_pairs():

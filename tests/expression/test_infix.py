@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from trees import expressions
 
 from dgl_treestack.errors import ExpressionError
@@ -16,15 +16,10 @@ from dgl_treestack.expression.hints import remark_on_names
     [
         ("1 + tan(x)**2 = sec(x)**2", "Equality Add Integer:1 Pow tan Symbol:x Integer:2 Pow sec Symbol:x Integer:2"),
         ("a - b", "Add Symbol:a Mul NegativeOne Symbol:b"),
-        ("a/b", "Mul Symbol:a Pow Symbol:b NegativeOne"),
-        ("1/a", "Pow Symbol:a NegativeOne"),
-        ("1/2", "Pow Integer:2 NegativeOne"),
-        ("-x", "Mul NegativeOne Symbol:x"),
-        ("-1", "NegativeOne"),
-        ("-2", "Mul NegativeOne Integer:2"),
-        ("-x**2", "Mul NegativeOne Pow Symbol:x Integer:2"),
-        ("x^2", "Pow Symbol:x Integer:2"),
-        ("x**y**z", "Pow Symbol:x Pow Symbol:y Symbol:z"),
+        *(("a/b", "Mul Symbol:a Pow Symbol:b NegativeOne"), ("1/a", "Pow Symbol:a NegativeOne")),
+        *(("1/2", "Pow Integer:2 NegativeOne"), ("-x", "Mul NegativeOne Symbol:x"), ("-1", "NegativeOne")),
+        *(("-2", "Mul NegativeOne Integer:2"), ("-x**2", "Mul NegativeOne Pow Symbol:x Integer:2")),
+        *(("x^2", "Pow Symbol:x Integer:2"), ("x**y**z", "Pow Symbol:x Pow Symbol:y Symbol:z")),
         ("sqrt(x) == y", "Equality Pow Symbol:x Half Symbol:y"),
         ("ln(x)", "log Symbol:x Exp1"),
         ("log(x, 2)", "log Symbol:x Integer:2"),
@@ -32,8 +27,7 @@ from dgl_treestack.expression.hints import remark_on_names
         ("pi*1.29", "Mul Pi Number:1.29"),
         ("sin(x)**2 + _ = 1", "Equality Add Pow sin Symbol:x Integer:2 Blank Integer:1"),
         ("one*half", "Mul One Half"),
-        ("Rational(2/5)", "Rational:2/5"),
-        ("Number(-0.3)", "Number:-0.3"),
+        *(("Rational(2/5)", "Rational:2/5"), ("Number(-0.3)", "Number:-0.3")),
         ("  x\t+\n1 ", "Add Symbol:x Integer:1"),
     ],
 )
@@ -43,13 +37,8 @@ def test_encodings(text, prefix):
 
 @given(expressions(), expressions(equation=True))
 def test_what_is_printed_parses_back(tree, equation):
-    assert Expression.parse(str(tree)) == tree and Equation.parse(str(equation)) == equation
-
-
-@settings(max_examples=50)
-@given(expressions(most=120))
-def test_prefix_parses_back(tree):
-    assert Expression.from_prefix(tree.prefix()) == tree
+    assert Expression.parse(str(tree)) == tree == Expression.from_prefix(tree.prefix())
+    assert Equation.parse(str(equation)) == equation
 
 
 def test_constants_need_no_text():
@@ -62,38 +51,23 @@ def test_towers_are_parsed_not_computed():
     assert time.process_time() - start < 10
 
 
+# The left side of an equation, what of it is refused, the spelling that works.
 SPELLINGS = [
-    ("2x = x", "2x", "2*x"),
-    ("2 x = x", "2 x", "2*x"),
-    ("3.5y = 1", "3.5y", "3.5*y"),
-    ("x^2y = 1", "2y", "2*y"),
-    ("1e5 + 2x = 1", "2x", "2*x"),
-    ("x y = 1", "x y", "x*y"),
-    ("(x-y)(x+y) = 1", "(x-y)(x+y)", "(x-y)*(x+y)"),
-    ("(x + 1) y = 1", "(x + 1) y", "(x + 1)*y"),
-    ("2(x+1) = 1", "2(x+1)", "2*(x+1)"),
-    ("x(y+1) = 1", "x(y+1)", "x*(y+1)"),
-    ("sin(x)cos(x) = 1", "sin(x)cos(x)", "sin(x)*cos(x)"),
-    ("sin x = 1", "sin x", "sin(x)"),
-    ("1 = ln 2x", "ln 2x", "ln(2*x)"),
-    ("sin^2 x = 1", "sin^2 x", "sin(x)**2"),
-    ("cos**2(x + y) = 1", "cos**2(x + y)", "cos(x + y)**2"),
-    ("tan^-1(x) = 1", "tan^-1(x)", "atan(x)"),
-    ("sin²(x) = 1", "sin²(x)", "sin(x)**2"),
-    ("sinh³ x = 1", "sinh³ x", "sinh(x)**3"),
-    ("x² = 1", "x²", "x**2"),
-    ("(x + 1)¹⁰ = 1", "(x + 1)¹⁰", "(x + 1)**10"),
-    ("√x = 1", "√x", "sqrt(x)"),
-    ("√(x + 1) = 1", "√(x + 1)", "sqrt(x + 1)"),
-    ("2*π = x", "π", "pi"),
-    ("∞ = x", "∞", "oo"),
-    ("x·y = 1", "·", "*"),
-    ("x × y = 1", "×", "*"),
-    ("x − y = 1", "−", "-"),
-    (r"\frac{x}{2} = 1", r"\frac{x}{2}", "(x)/(2)"),
-    (r"\sqrt{x} = 1", r"\sqrt{x}", "sqrt(x)"),
-    (r"x \cdot y = 1", r"\cdot", "*"),
-    (r"\pi = x", r"\pi", "pi"),
+    *(("2x", "2x", "2*x"), ("2 x", "2 x", "2*x"), ("3.5y", "3.5y", "3.5*y"), ("x^2y", "2y", "2*y"), ("1e5 + 2x", "2x", "2*x")),
+    *(("x y", "x y", "x*y"), ("(x-y)(x+y)", "(x-y)(x+y)", "(x-y)*(x+y)"), ("(x + 1) y", "(x + 1) y", "(x + 1)*y")),
+    *(
+        ("2(x+1)", "2(x+1)", "2*(x+1)"),
+        ("x(y+1)", "x(y+1)", "x*(y+1)"),
+        ("x·y", "·", "*"),
+        ("x × y", "×", "*"),
+        ("x − y", "−", "-"),
+    ),
+    *(("sin(x)cos(x)", "sin(x)cos(x)", "sin(x)*cos(x)"), ("sin x", "sin x", "sin(x)"), ("ln 2x", "ln 2x", "ln(2*x)")),
+    *(("sin^2 x", "sin^2 x", "sin(x)**2"), ("cos**2(x + y)", "cos**2(x + y)", "cos(x + y)**2")),
+    *(("tan^-1(x)", "tan^-1(x)", "atan(x)"), ("sin²(x)", "sin²(x)", "sin(x)**2"), ("sinh³ x", "sinh³ x", "sinh(x)**3")),
+    *(("x²", "x²", "x**2"), ("(x + 1)¹⁰", "(x + 1)¹⁰", "(x + 1)**10"), ("√x", "√x", "sqrt(x)")),
+    *(("√(x + 1)", "√(x + 1)", "sqrt(x + 1)"), ("2*π", "π", "pi"), ("∞", "∞", "oo"), (r"\pi", r"\pi", "pi")),
+    *((r"\frac{x}{2}", r"\frac{x}{2}", "(x)/(2)"), (r"\sqrt{x}", r"\sqrt{x}", "sqrt(x)"), (r"x \cdot y", r"\cdot", "*")),
 ]
 FUNCTIONS = {"log10": "log(x, 10)", "log2": "log(x, 2)", "cbrt": "x**(1/3)", "tg": "tan(x)", "arsinh": "asinh(x)"}
 
@@ -101,9 +75,9 @@ FUNCTIONS = {"log10": "log(x, 10)", "log2": "log(x, 2)", "cbrt": "x**(1/3)", "tg
 @pytest.mark.parametrize(("text", "refused", "spelling"), SPELLINGS)
 def test_the_spelling_that_works(text, refused, spelling):
     with pytest.raises(ExpressionError) as error:
-        Equation.parse(text)
+        Equation.parse(f"{text} = 1")
     assert f"Write {spelling} for {refused}." in str(error.value) and "column" in str(error.value)
-    Equation.parse(text.replace(refused, spelling))
+    Equation.parse(f"{text.replace(refused, spelling)} = 1")
 
 
 @pytest.mark.parametrize(("name", "spelling"), FUNCTIONS.items())

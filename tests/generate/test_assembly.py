@@ -6,10 +6,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from dgl_treestack.expression import Equation
-from dgl_treestack.generate.assembly import Assembler, Cell, balanced
-from dgl_treestack.generate.features import FEATURES, difference
+from dgl_treestack.generate.assembly import FEATURES, Assembly, PlanCell, balanced, difference
 
-TRAIN, TEST, DEEP = Cell(0, "train", 5), Cell(0, "test", 5), Cell(1, "train", 5)
+TRAIN, TEST, DEEP = PlanCell(0, "train", 5), PlanCell(0, "test", 5), PlanCell(1, "train", 5)
 
 
 class Parts:
@@ -26,52 +25,50 @@ class Parts:
             yield {"keys": [f"{k:04x}" for k in keys], "sides": [f"{s:04x}" for s in sides], "difference": [[1], [1.0]]}
 
 
-def assembled(parts, *blocks):
-    assembler = Assembler(Parts(**parts), seed=0, tolerance=1.5)
-    for block, (names, plan) in enumerate(blocks):
-        assembler.add(block, names, plan)
-    return assembler.result
-
-
 def locations(assembly, cell):
     return [(part, row) for part, rows in assembly.chosen[cell].items() for row in rows]
 
 
-def test_no_key_twice_in_any_fold_or_block():
-    assembly = assembled(
+SMALL = PlanCell(0, "validation", 3)
+FIVE = [((2 * i, 2 * i + 1), ()) for i in range(5)]
+GATES = {
+    "no key twice in any fold or block": (
         {"a": [((1, 2), ()), ((3, 4), ())], "b": [((5, 4), ()), ((6, 7), ())], "c": [((8, 1), ()), ((9, 10), ())]},
-        ({TEST: ["a"], TRAIN: ["b"]}, {TEST: 9, TRAIN: 9}),
-        ({DEEP: ["c"]}, {DEEP: 9}),
-    )
-    assert [locations(assembly, cell) for cell in (TEST, TRAIN, DEEP)] == [[("a", 0), ("a", 1)], [("b", 1)], [("c", 1)]]
-    assert assembly.dropped == {("duplicate", 5): 2} and assembly.raw_pairs == {TEST: 2, TRAIN: 2, DEEP: 2}
-
-
-def test_no_training_pair_with_a_side_of_an_evaluation_equation():
-    assembly = assembled(
+        [({TEST: ["a"], TRAIN: ["b"]}, {TEST: 9, TRAIN: 9}), ({DEEP: ["c"]}, {DEEP: 9})],
+        {TEST: [("a", 0), ("a", 1)], TRAIN: [("b", 1)], DEEP: [("c", 1)]},
+        {("duplicate", 5): 2},
+    ),
+    "no training pair with a side of an evaluation equation": (
         {"a": [((1, 2), (50, 51))], "b": [((3, 4), (51,)), ((5, 6), (52,))]},
-        ({TEST: ["a"], TRAIN: ["b"]}, {TEST: 9, TRAIN: 9}),
-    )
-    assert locations(assembly, TRAIN) == [("b", 1)]
-    assert assembly.dropped == {("side of an evaluation equation", 5): 1}
+        [({TEST: ["a"], TRAIN: ["b"]}, {TEST: 9, TRAIN: 9})],
+        {TEST: [("a", 0)], TRAIN: [("b", 1)]},
+        {("side of an evaluation equation", 5): 1},
+    ),
+    "sides of small evaluation equations are free": (
+        {"a": [((1, 2), (50,))], "b": [((3, 4), (50,))]},
+        [({SMALL: ["a"], TRAIN: ["b"]}, {SMALL: 9, TRAIN: 9})],
+        {SMALL: [("a", 0)], TRAIN: [("b", 0)]},
+        {},
+    ),
+    "none planned": ({"a": FIVE}, [({TRAIN: ["a"]}, {TRAIN: 0})], {TRAIN: []}, {("more than planned", 5): 5}),
+    "no more than planned": (
+        {"a": FIVE},
+        [({TRAIN: ["a"]}, {TRAIN: 3})],
+        {TRAIN: [("a", i) for i in range(3)]},
+        {("more than planned", 5): 2},
+    ),
+    "a cell without parts is empty": ({}, [({}, {TRAIN: 4})], {TRAIN: []}, {}),
+}
 
 
-def test_sides_of_small_evaluation_equations_are_free():
-    small = Cell(0, "validation", 3)
-    parts = {"a": [((1, 2), (50,))], "b": [((3, 4), (50,))]}
-    assert locations(assembled(parts, ({small: ["a"], TRAIN: ["b"]}, {small: 9, TRAIN: 9})), TRAIN) == [("b", 0)]
-
-
-@pytest.mark.parametrize("planned", [0, 1, 3])
-def test_no_more_than_planned(planned):
-    rows = [((2 * i, 2 * i + 1), ()) for i in range(5)]
-    assembly = assembled({"a": rows}, ({TRAIN: ["a"]}, {TRAIN: planned}))
-    assert locations(assembly, TRAIN) == [("a", i) for i in range(planned)]
-    assert assembly.dropped == {("more than planned", 5): 5 - planned}
-
-
-def test_a_cell_without_parts_is_empty():
-    assert assembled({}, ({}, {TRAIN: 4})).chosen == {TRAIN: {}}
+@pytest.mark.parametrize("name", GATES)
+def test_gates(name):
+    parts, blocks, chosen, dropped = GATES[name]
+    assembly = Assembly(Parts(**parts), 0, {})
+    for block, (names, plan) in enumerate(blocks):
+        assembly.add(block, names, plan)
+    assert {cell: locations(assembly, cell) for cell in assembly.chosen} == chosen and assembly.dropped == dropped
+    assert assembly.raw_pairs.total() == sum(map(len, parts.values()))
 
 
 def test_what_leaks_is_dropped_and_counted():
@@ -80,11 +77,11 @@ def test_what_leaks_is_dropped_and_counted():
             for i, row in enumerate(super().rows(name)):
                 yield {**row, "difference": [[7], [1.0 if i % 10 else -1.0]]}
 
-    assembler = Assembler(Leaky(a=[((2 * i, 2 * i + 1), ()) for i in range(500)]), seed=0, tolerance=1.5)
-    assembler.add(0, {TRAIN: ["a"]}, {TRAIN: 500})
-    signs = Counter(row % 10 > 0 for _, row in locations(assembler.result, TRAIN))
+    assembly = Assembly(Leaky(a=[((2 * i, 2 * i + 1), ()) for i in range(500)]), 0, {})
+    assembly.add(0, {TRAIN: ["a"]}, {TRAIN: 500})
+    signs = Counter(row % 10 > 0 for _, row in locations(assembly, TRAIN))
     assert signs[False] == 50 and 50 <= signs[True] <= 75 + 8
-    assert assembler.result.dropped["balance", 5] == 500 - sum(signs.values())
+    assert assembly.dropped["balance", 5] == 500 - sum(signs.values())
 
 
 FUNCTIONS = ("sin", "cos", "tan", "sinh", "cosh", "tanh")
@@ -127,12 +124,6 @@ def test_resampling_removes_a_planted_leak():
 def test_pairs_that_do_not_leak_stay():
     pairs = [pair if i % 2 else pair[::-1] for i, pair in enumerate(leaky_pairs())]
     assert len(balanced(differences(pairs), [0] * len(pairs), np.random.default_rng(0))) > 0.85 * len(pairs)
-
-
-def test_the_kept_indices_are_ordered_and_reproducible():
-    rows = differences(leaky_pairs(200))
-    first, again = (balanced(rows, [i % 2 for i in range(200)], np.random.default_rng(5)).tolist() for _ in range(2))
-    assert first == again == sorted(set(first))
 
 
 def test_small_groups_stay_whole_and_no_pairs_are_no_pairs():

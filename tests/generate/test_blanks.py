@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.generate.blanks import CandidateSet, Filler, Fillings, verdict_on
-from dgl_treestack.generate.nodes import Pool
+from dgl_treestack.generate.blanks import CandidateSet, Filler, Fillings
+from dgl_treestack.generate.nodes import Pool, verdict_on
 
 
 @pytest.fixture

@@ -4,12 +4,21 @@ import numpy as np
 import pytest
 from plain_features import token_counts
 
-from dgl_treestack.generate.derivation import depth_of, size_of
-from dgl_treestack.generate.features import pair_counts
+from dgl_treestack.expression import Equation
+from dgl_treestack.generate.assembly import pair_counts
+from dgl_treestack.generate.folds import in_partition
 from dgl_treestack.generate.grow import FUNCTIONS, SIZE_OFFSET, SIZE_PER_DEPTH, Grower
-from dgl_treestack.generate.nodes import find, to_equation
-from dgl_treestack.generate.pairs import STYLES, PairMaker, positions, swaps
+from dgl_treestack.generate.nodes import to_expression
+from dgl_treestack.generate.pairs import STYLES, PairMaker, swaps
 from dgl_treestack.truth import judge, judge_at_fixed_points
+
+
+def to_equation(root):
+    return to_expression(root, Equation)
+
+
+def equations(pair):
+    return to_equation(pair.true.root), to_equation(pair.false.root)
 
 
 def grown(depth: int, count: int, seed: int = 3):
@@ -17,7 +26,7 @@ def grown(depth: int, count: int, seed: int = 3):
     grower = Grower(np.random.default_rng(seed))
     while count:
         start = grower.start()
-        derivation = grower.grow(start, depth) if depth_of(start.sides) <= depth else None
+        derivation = grower.grow(start, depth) if start.root.depth <= depth else None
         if derivation:
             count -= 1
             yield grower, derivation
@@ -26,16 +35,16 @@ def grown(depth: int, count: int, seed: int = 3):
 @pytest.mark.parametrize("depth", [2, 3, 5, 8, 13, 19, 40])
 def test_growth_hits_the_depth_and_keeps_the_size(depth):
     for _, derivation in grown(depth, 20 if depth < 20 else 1):
-        equation = to_equation(*derivation.sides)
-        assert equation.depth == depth == depth_of(derivation.sides)
-        assert equation.size == size_of(derivation.sides) <= SIZE_PER_DEPTH * depth + SIZE_OFFSET
+        equation = to_equation(derivation.root)
+        assert equation.depth == depth == derivation.root.depth
+        assert equation.size == derivation.root.size <= SIZE_PER_DEPTH * depth + SIZE_OFFSET
         assert equation.left != equation.right
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("depth", [4, 6, 9])
 def test_derivations_are_sound(depth):
-    verdicts = Counter(judge(to_equation(*derivation.sides)).verdict for _, derivation in grown(depth, 40))
+    verdicts = Counter(judge(to_equation(derivation.root)).verdict for _, derivation in grown(depth, 40))
     assert set(verdicts) <= {"holds", "undefined"}
     assert verdicts["holds"] > 30
 
@@ -44,19 +53,19 @@ def test_further_rewrites_keep_the_equation_true_and_its_depth():
     for grower, derivation in grown(6, 30):
         further = grower.further(derivation, 6, 2)
         if further is not None:
-            assert len(further.steps) >= len(derivation.steps) + 2 and depth_of(further.sides) == 6
-            assert judge(to_equation(*further.sides)).verdict in ("holds", "undefined")
+            assert len(further.steps) >= len(derivation.steps) + 2 and further.root.depth == 6
+            assert judge(to_equation(further.root)).verdict in ("holds", "undefined")
 
 
 def test_work_is_done_on_both_sides():
-    sides = [derivation.sides for _, derivation in grown(8, 150)]
+    sides = [derivation.root.children for _, derivation in grown(8, 150)]
     differences = [abs(left.depth - right.depth) for left, right in sides]
     assert sum(differences) / len(differences) < 4
     assert min(Counter(left.depth > right.depth for left, right in sides).values()) > 30
 
 
 def test_every_function_occurs():
-    seen = Counter(n for _, d in grown(6, 250) for n in {node.name for side in d.sides for node in side.walk()})
+    seen = Counter(n for _, d in grown(6, 250) for n in {node.name for node in d.root.walk()})
     assert min(seen[name] for name in FUNCTIONS) >= 5
 
 
@@ -64,26 +73,14 @@ def test_every_function_occurs():
 def test_a_swap_keeps_depth_and_tokens_and_mostly_pairs(depth):
     pairs_kept = total = 0
     for grower, derivation in grown(depth, 60):
-        true = to_equation(*derivation.sides)
-        for swapped in swaps(grower, derivation.sides, tries=3):
-            false = to_equation(*swapped)
+        true = to_equation(derivation.root)
+        for swapped in swaps(grower, derivation.root, tries=3):
+            false = to_equation(swapped)
             assert false != true and false.depth == true.depth
             assert token_counts(false) == token_counts(true)
             pairs_kept += pair_counts(false) == pair_counts(true)
             total += 1
     assert total > 20 and 0.6 < pairs_kept / total < 1
-
-
-def test_positions_are_in_pre_order():
-    for grower, derivation in grown(5, 10):
-        root = grower.pool.node("Equality", *derivation.sides)
-        for position in positions(root):
-            assert find(root, position.index) is position.node
-
-
-def test_one_seed_grows_the_same_equations():
-    first, second, other = ([str(to_equation(*d.sides)) for _, d in grown(6, 10, seed)] for seed in (1, 1, 2))
-    assert first == second != other
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -92,34 +89,28 @@ def test_the_members_of_a_pair_are_what_they_are_said_to_be(style):
     pairs = [pair for pair in (maker.make(*maker.start(), depth=6) for _ in range(30)) if pair]
     assert len(pairs) > 7
     for pair in pairs:
-        true, false = pair.true.equation, pair.false.equation
+        true, false = equations(pair)
         assert (true.depth, false.depth, pair.style) == (6, 6, style)
         assert max(true.size, false.size) <= 1.25 * min(true.size, false.size)
         assert judge_at_fixed_points(true) == pair.true.verdict and judge(true).verdict == "holds"
         assert judge_at_fixed_points(false) == pair.false.verdict and judge(false).verdict == "refuted"
-    tokens_kept = [token_counts(pair.true.equation) == token_counts(pair.false.equation) for pair in pairs]
+    tokens_kept = [token_counts(true) == token_counts(false) for true, false in map(equations, pairs)]
     assert all(tokens_kept) if style == "swap" else not all(tokens_kept)
     keys = [member.key for pair in pairs for member in (pair.true, pair.false)]
     assert len(set(keys)) == len(keys)
 
 
-def test_nothing_without_variables_unless_it_is_allowed():
-    maker = PairMaker(Grower(np.random.default_rng(5)), {"swap": 1.0})
-    pairs = [pair for pair in (maker.make(*maker.start(numeric=False), depth=4, numeric=False) for _ in range(150)) if pair]
-    assert len(pairs) > 40 and all(pair.true.equation.names.count("Symbol") for pair in pairs)
-
-
-def test_keys_of_one_partition_only():
-    from dgl_treestack.generate.folds import in_partition
-
-    makers = {name: PairMaker(Grower(np.random.default_rng(6)), {"swap": 1.0}, name) for name in ("paper", "deep")}
-    for name, maker in makers.items():
-        pairs = [pair for pair in (maker.make(*maker.start(), depth=5) for _ in range(120)) if pair]
-        assert len(pairs) > 10
-        assert all(in_partition(member.key, name) for pair in pairs for member in (pair.true, pair.false))
+def test_nothing_without_variables_and_keys_of_one_partition_only_where_it_is_asked_for():
+    for numeric, partition, depth in ((False, "", 4), (True, "paper", 5), (True, "deep", 5)):
+        maker = PairMaker(Grower(np.random.default_rng(5)), {"swap": 1.0}, partition)
+        made = (maker.make(*maker.start(numeric), depth=depth, numeric=numeric) for _ in range(120))
+        pairs = [pair for pair in made if pair]
+        assert len(pairs) > 10 and (numeric or all(pair.true.root.variables for pair in pairs))
+        keys = [member.key for pair in pairs for member in (pair.true, pair.false)]
+        assert not partition or all(in_partition(key, partition) for key in keys)
 
 
 def test_the_pairs_of_depth_one_are_leaves():
     pairs = list(PairMaker(Grower(np.random.default_rng(0)), {"swap": 1.0}).atoms())
-    assert len(pairs) >= 10 and all(pair.true.equation.depth == pair.false.equation.depth == 1 for pair in pairs)
-    assert all(pair.true.equation.left == pair.true.equation.right for pair in pairs)
+    assert len(pairs) >= 10 and all(pair.true.root.depth == pair.false.root.depth == 1 for pair in pairs)
+    assert all(true.left == true.right for true, _ in map(equations, pairs))

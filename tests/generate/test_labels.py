@@ -9,15 +9,15 @@ import pytest
 from independent_checker import complaints
 
 from dgl_treestack.data.formats import read
-from dgl_treestack.generate.presets import Options
+from dgl_treestack.generate.presets import SetOptions
 from dgl_treestack.generate.production import produce
 from dgl_treestack.resources import find_data
 
 # (preset, options, at least so many equations); `numeric` has labels of another kind and a checker of its own
 SETS = [
-    ("paper", Options(seed=31, equations=2800), 2700),
-    ("deep", Options(seed=33, equations=800), 700),
-    ("completion", Options(seed=36, equations=200), 150),
+    ("paper", SetOptions(seed=31, equations=2800), 2700),
+    ("deep", SetOptions(seed=33, equations=800), 700),
+    ("completion", SetOptions(seed=36, equations=200), 150),
 ]
 BUNDLED = {"train": 7_400, "validation": 1_600, "test": 4_400}
 

@@ -9,16 +9,18 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from dataclasses import asdict
 
 import pytest
 
+from dgl_treestack.data import formats
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
 from dgl_treestack.generate import production
-from dgl_treestack.generate.presets import Options, Parts, stream
+from dgl_treestack.generate.presets import Parts, SetOptions, stream
 from dgl_treestack.generate.production import MANIFEST, produce
 
-OPTIONS = Options(seed=3, equations=160)
+OPTIONS = SetOptions(seed=3, equations=160)
 NAME = "quickstart"
 
 
@@ -58,23 +60,16 @@ def test_without_a_terminal_lines_tell_the_progress(tmp_path, monkeypatch, caplo
     assert lines and re.fullmatch(rf"{NAME}: 1 of \d+ shards, \d+\.\d a minute, about [\d:]+ left", lines[0])
 
 
-def test_only_files_settings_and_manifest_are_left(finished):
+def test_settings_files_and_their_manifest_are_left(finished):
     assert sorted(contents(finished)) == [MANIFEST, "settings.json", "test.jsonl.gz", "train.jsonl.gz", "validation.jsonl.gz"]
     assert not [path for path in finished.iterdir() if path.is_dir()]
-
-
-def test_the_manifest_says_what_is_there(finished):
-    from dgl_treestack.data import formats
-
     manifest = json.loads((finished / MANIFEST).read_text())
     assert manifest["preset"] == NAME and manifest["options"] == asdict(OPTIONS)
     for name, content in manifest["files"].items():
-        examples = list(formats.read(finished / name))
-        assert content["equations"] == len(examples)
-        for depth, counts in content["by depth and label"].items():
-            assert counts == {
-                label: sum(e.equation.depth == int(depth) and e.label == int(label) for e in examples) for label in "01"
-            }
+        counts = Counter((str(e.equation.depth), str(e.label)) for e in formats.read(finished / name))
+        by_depth = content["by depth and label"].items()
+        assert counts == {(depth, label): count for depth, by_label in by_depth for label, count in by_label.items()}
+        assert content["equations"] == counts.total()
 
 
 def test_what_is_made_is_not_made_again(finished, monkeypatch):
@@ -82,20 +77,24 @@ def test_what_is_made_is_not_made_again(finished, monkeypatch):
     assert produce(NAME, OPTIONS, finished) == json.loads((finished / MANIFEST).read_text())
 
 
-def test_a_folder_of_other_settings_is_left_alone(finished):
-    before = contents(finished)
+@pytest.mark.parametrize("content", [None, b"\xff\xfe", b"{}"])
+def test_a_folder_of_other_or_damaged_settings_is_left_alone(content, finished, tmp_path):
+    if content:
+        (tmp_path / "settings.json").write_bytes(content)
+    folder = tmp_path if content else finished
+    before = contents(folder)
     with pytest.raises(ConfigurationError, match="other settings"):
-        produce(NAME, Options(seed=4, equations=160), finished)
-    assert contents(finished) == before
+        produce(NAME, SetOptions(seed=4, equations=160), folder)
+    assert contents(folder) == before
 
 
 @pytest.mark.parametrize(
     ("options", "jobs", "message"),
     [
-        (Options(seed=-1), 1, "seed is -1"),
-        (Options(seed=0, equations=-5), 1, "equations is -5"),
-        (Options(seed=0, equations=10**9), 1, "from 0 to 10000000"),
-        (Options(seed=0), 0, "jobs is 0"),
+        (SetOptions(seed=-1), 1, "seed is -1"),
+        (SetOptions(seed=0, equations=-5), 1, "equations is -5"),
+        (SetOptions(seed=0, equations=10**9), 1, "from 0 to 10000000"),
+        (SetOptions(seed=0), 0, "jobs is 0"),
     ],
 )
 def test_options_out_of_range_are_errors(options, jobs, message, tmp_path):
@@ -115,39 +114,20 @@ def test_a_damaged_part_is_named_and_made_again_when_it_is_gone(damage, finished
     part = sorted((tmp_path / "parts").glob("*.gz"))[3]
     part.write_bytes(damage(part.read_bytes()))
     with pytest.raises(DataError, match=f"{part.name}: This part is damaged. Delete it"):
-        fresh_preset(monkeypatch)
         produce(NAME, OPTIONS, tmp_path)
     part.unlink()
     produce(NAME, OPTIONS, tmp_path)
     assert contents(tmp_path) == contents(finished)
 
 
-def fresh_preset(monkeypatch):
-    """A new process remembers nothing of the parts."""
-    from dgl_treestack.generate.presets import quickstart
-
-    monkeypatch.setattr(quickstart, "PRESET", quickstart.Quickstart())
-
-
-def test_a_file_that_is_gone_is_named(tmp_path):
-    produce("numeric", Options(seed=1, equations=200), tmp_path)
-    (tmp_path / "test.jsonl.gz").unlink()
-    with pytest.raises(DataError, match=r"test\.jsonl\.gz: The manifest names this file"):
-        produce("numeric", Options(seed=1, equations=200), tmp_path)
-
-
-def test_what_others_left_in_the_folder_stays(tmp_path):
+def test_what_others_left_in_the_folder_stays_and_a_file_that_is_gone_is_named(tmp_path):
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / ".notes.tmp").write_text("notes")
-    produce("numeric", Options(seed=1, equations=200), tmp_path)
+    produce("numeric", SetOptions(seed=1, equations=200), tmp_path)
     assert (tmp_path / "notes" / ".notes.tmp").read_text() == "notes"
-
-
-@pytest.mark.parametrize("content", [b"\xff\xfe", b"{}"])
-def test_damaged_settings_are_other_settings(tmp_path, content):
-    (tmp_path / "settings.json").write_bytes(content)
-    with pytest.raises(ConfigurationError, match="other settings"):
-        produce(NAME, OPTIONS, tmp_path)
+    (tmp_path / "test.jsonl.gz").unlink()
+    with pytest.raises(DataError, match=r"test\.jsonl\.gz: The manifest names this file"):
+        produce("numeric", SetOptions(seed=1, equations=200), tmp_path)
 
 
 def test_shards_draw_different_numbers_and_the_same_ones_again():
@@ -207,7 +187,7 @@ def test_a_worker_that_is_killed_costs_its_shard_and_is_named(tmp_path):
     assert process.returncode == 2 and "worker process died" in message and "Run the same command again" in message
     assert list(parts.glob("*.gz"))
     subprocess.run(command(folder, 2, equations=1000), check=True, capture_output=True)
-    produce(NAME, Options(seed=3, equations=1000), tmp_path / "whole")
+    produce(NAME, SetOptions(seed=3, equations=1000), tmp_path / "whole")
     assert contents(folder) == contents(tmp_path / "whole")
 
 

@@ -8,10 +8,9 @@ from scipy import stats
 
 from dgl_treestack.errors import DivergenceError
 from dgl_treestack.experiments import language_model
-from dgl_treestack.experiments._protocol import read_data
-from dgl_treestack.experiments.language_model import CONFIGS, GRAMS, PAIRS, Extent
+from dgl_treestack.experiments.language_model import CONFIGS, GRAMS, PAIRS
+from dgl_treestack.experiments.protocol import EXTENTS, SCALES, Extent, Scale, read_data
 from dgl_treestack.experiments.reproduce import missing, reproduce
-from dgl_treestack.experiments.scales import SCALES, Scale
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.results.run_result import read_any
 from dgl_treestack.runs.run import Run
@@ -22,7 +21,7 @@ from dgl_treestack.training.text import TextObjective
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     changes = {"streams": 4, "epochs": 1, "hidden": 44, "window": 10}
-    monkeypatch.setitem(language_model.EXTENTS, "tiny", Extent(sentences=60, seeds=2, changes=changes))
+    monkeypatch.setitem(EXTENTS, "tiny", Extent(sentences=60, seeds=2, changes=changes))
     monkeypatch.setitem(SCALES, "tiny", Scale("a test", {}, {}, (5,)))
 
 

@@ -21,8 +21,10 @@ from dgl_treestack.training.start import start
 def test_scores_of_texts_and_trees():
     model = Model.build("tree_smu", 6, seed=0, dropout=0.5)
     texts = ["x + y = y + x", "sin(x) = 2"]
-    scores = model.train().score(texts)
-    assert scores.shape == (2,) and not scores.requires_grad and model.training
+    model.train().cell.eval()
+    scores = model.score(texts)
+    assert scores.shape == (2,) and not scores.requires_grad
+    assert model.training and not model.cell.training, "every part is left in its mode"
     torch.testing.assert_close(scores, model.score([Equation.parse(text) for text in texts]))
     torch.testing.assert_close(model.score(texts[1]), scores[1:])
     torch.testing.assert_close(
@@ -158,13 +160,6 @@ def test_entry_points_of_other_packages(tmp_path, monkeypatch, caplog, clean_reg
             registry.__dict__.pop("of_packages", None)
         sys.modules.pop("somebodys")
         plugins.faults.clear()
-
-
-def test_a_score_leaves_every_part_in_its_mode():
-    model = Model.build("tree_smu", 6, seed=0).train()
-    model.cell.eval()
-    model.score("x = x")
-    assert model.training and not model.cell.training
 
 
 def test_a_name_of_an_encoder_is_taken(clean_registries):

@@ -15,9 +15,10 @@ from trees import random_equation, random_tree
 from dgl_treestack import plain_data
 from dgl_treestack.cli import main
 from dgl_treestack.data import formats
+from dgl_treestack.data.forest import NODE
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.formats.example import read_tree
-from dgl_treestack.data.stored_forest import STORED
+from dgl_treestack.data.stored_forest import MANIFEST
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
 from dgl_treestack.expression import Equation, Expression
@@ -51,7 +52,7 @@ def assert_same(on_disk, in_memory):
     everything = np.arange(len(in_memory))
     assert len(on_disk) == len(in_memory)
     for forest in (on_disk.forest.select(everything), on_disk.forest):
-        for name in (*STORED, "token", "number"):
+        for name in (*NODE.names, "token", "number"):
             ours, wanted = getattr(forest, name), getattr(in_memory.forest, name)
             if name == "leaf":  # the tables of leaves may have another order
                 tables = on_disk.forest.leaves, in_memory.forest.leaves
@@ -136,7 +137,7 @@ def test_large_files_are_on_disk_where_they_can_be(tmp_path, monkeypatch):
 def test_columns_are_written_once(tmp_path, monkeypatch):
     config = small_config(tmp_path)
     start(config, 0, tmp_path, columns="disk", quiet=True)
-    monkeypatch.setattr(stored_set, "_write", None)
+    monkeypatch.setattr(stored_set, "write", None)
     start(config, 1, tmp_path, columns="disk", quiet=True)
     with pytest.raises(TypeError):
         start(plain_data.override(config, ["data.max_depth=2"]), 2, tmp_path, columns="disk", quiet=True)
@@ -164,8 +165,9 @@ def test_columns_of_a_file_that_has_changed_are_replaced(tmp_path):
         file.write(b"x")
     with pytest.raises(DataError, match="columns are damaged"):
         stored(model, examples[:4], tmp_path)
-    (columns / "columns.json").write_text("{")
-    assert len(stored(model, examples[:4], tmp_path)) == 4
+    (columns / MANIFEST).write_text("{")
+    with pytest.raises(DataError, match="columns are damaged"):
+        stored(model, examples[:4], tmp_path)
 
 
 def test_what_cannot_be_on_disk_is_said(tmp_path, monkeypatch):

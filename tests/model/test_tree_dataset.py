@@ -1,6 +1,5 @@
 """Trees as a DGL data set: samples, loaders, what is kept on disk, and the package's own loop given one."""
 
-import json
 import pickle
 
 import numpy as np
@@ -13,9 +12,11 @@ from torch.utils.data import DataLoader, Subset, WeightedRandomSampler
 from dgl_treestack import Example, GraphDataLoader, Model, Operator, Signature, TreeDataset, plain_data, tasks
 from dgl_treestack._torch import numpy_generator
 from dgl_treestack.data import formats, graph
+from dgl_treestack.data.forest import NODE
+from dgl_treestack.data.stored_forest import MANIFEST
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression import Equation
-from dgl_treestack.runs.configuration import RunConfig
+from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.tasks import Item
 from dgl_treestack.tasks.verification import Verification
 from dgl_treestack.training.start import start
@@ -94,25 +95,34 @@ def test_columns_are_kept_and_made_anew_when_something_changes(file, tmp_path, m
     first = TreeDataset(file, save_dir=cache)
     again = TreeDataset(file, save_dir=cache)
     assert len(reads) == 1 and not set(vars(again)) & {"examples"}
-    assert np.array_equal(first.forest.nodes, again.forest.nodes) and first.forest.leaves == again.forest.leaves
+    assert first.forest.leaves == again.forest.leaves and np.array_equal(first.depths, again.depths)
+    for name in NODE.names:
+        assert np.array_equal(getattr(first.forest, name), getattr(again.forest, name)), name
     assert np.array_equal(first.targets, again.targets) and [e.id for e in again.examples] == [e.id for e in first.examples]
+    assert isinstance(again.prepared, Dataset) and again.prepared.description, "in files, as those of `prepare_on_disk`"
     TreeDataset(file, save_dir=cache, force_reload=True)
     TreeDataset(file, save_dir=cache, vocabulary="released")
     assert len(reads) == 3
     write_data(tmp_path / "train.jsonl", 41)
     assert len(TreeDataset(file, save_dir=cache)) == 41 and len(reads) == 4
-    (newest,) = {path for path in cache.rglob("*.npz") if path.stem == TreeDataset(file, save_dir=cache).hash}
-    content = bytearray(newest.read_bytes())
-    for damage in (bytes(content[:100]), b"", bytes([*content[:500], content[500] ^ 1, *content[501:]])):
-        newest.write_bytes(damage)
+    (newest,) = {path for path in cache.rglob(MANIFEST) if path.parent.name == TreeDataset(file, save_dir=cache).hash}
+    damaged = [newest, newest, newest.with_name("nodes.bin"), newest.with_name("targets.bin")]
+    for path, change in zip(damaged, (lambda _: b"", lambda whole: whole[:100], *[flipped] * 2), strict=True):
+        path.write_bytes(change(path.read_bytes()))
         assert len(TreeDataset(file, save_dir=cache)) == 41
-    assert len(reads) == 7
+    newest.with_name("ids.bin").unlink()
+    assert len(TreeDataset(file, save_dir=cache)) == 41 and len(reads) == 9
+    assert len(TreeDataset(file, save_dir=cache)) == 41 and len(reads) == 9
+
+
+def flipped(whole):
+    return bytes([*whole[:50], whole[50] ^ 1, *whole[51:]])
 
 
 def test_examples_in_memory_and_things_that_are_none(file, tmp_path):
     examples = [Example(Equation.parse("x + y = y + x"), 1), Example(Equation.parse("x = y"), None)]
     dataset = TreeDataset(examples, save_dir=tmp_path)
-    assert len(dataset) == 2 and dataset[1][1].isnan() and not list(tmp_path.rglob("*.npz"))
+    assert len(dataset) == 2 and dataset[1][1].isnan() and not list(tmp_path.rglob(MANIFEST))
     assert len(pickle.loads(pickle.dumps(dataset))) == 2
     with pytest.raises(ConfigurationError, match="made of files, or of examples"):
         TreeDataset([file, examples[0]], save_dir=tmp_path)
@@ -193,11 +203,9 @@ def test_a_plain_loop_has_the_losses_of_the_packages_loop(dropout, tmp_path):
 
 
 def test_a_run_goes_on_with_the_data_sets_it_was_begun_with_only(tmp_path, file):
-    config = small_config(tmp_path)
-    described = json.loads(json.dumps({"train": [], "validation": [], "test": []}))
-    config = plain_data.build(RunConfig, {"name": "given", "model": {"name": "tree_rnn", "hidden": 4}, "data": described})
+    no_files = {"train": [], "validation": [], "test": []}
+    config = small_config(tmp_path, data=no_files, schedule={"epochs": 1})
     sets = {"train": TreeDataset(file, save_dir=tmp_path), "validation": TreeDataset(file, save_dir=tmp_path)}
-    config = plain_data.override(config, ["schedule.epochs=1"])
     run = start(config, 0, tmp_path / "runs", quiet=True, data=sets)
     assert run.done.exists()
     assert start(config, 0, tmp_path / "runs", quiet=True, resume=True, data=sets).folder == run.folder
@@ -220,7 +228,7 @@ def test_an_equation_has_two_sides():
     signature = Signature("s", (Operator("f", 1), Operator("g", 2), Operator("eq", None)), "eq")
     model = Model.build("tree_smu", 6, seed=0, signature=signature)
     batch = graph.from_expressions([Equation.from_prefix("eq/1 f Symbol:x", signature)], model.vocabulary, signature)
-    with pytest.raises(GraphError, match="The equation with root 0 has 1 sides; 'verification' compares two"):
+    with pytest.raises(GraphError, match="with root 0, has not the two sides that the task 'verification' compares"):
         model(batch)
 
 
@@ -237,7 +245,7 @@ def test_what_tasks_of_ones_own_prepare_is_not_kept(file, tmp_path):
     finally:
         tasks.registry.registered.clear()
     assert (contrary.targets == 1 - plain.targets).all()
-    assert len(list((tmp_path / "kept").rglob("*.npz"))) == 1
+    assert len(list((tmp_path / "kept").rglob(MANIFEST))) == 1
 
 
 def test_a_place_that_cannot_be_written_is_a_warning(file, tmp_path, caplog):

@@ -198,24 +198,27 @@ def test_weights_may_be_replaced_at_any_time(engine):
     assert_same_gradients(cell, batch, engine)
 
 
+def penalty(cell, batch, engine, parameters, readout=None):
+    """The sum of squares of all gradients of a loss."""
+    h = propagate(batch, cell, engine=engine)
+    loss = torch.tanh(readout(h) if readout else h).sum()
+    gradients = torch.autograd.grad(loss, parameters, create_graph=True, allow_unused=True)
+    return sum(gradient.square().sum() for gradient in gradients if gradient is not None)
+
+
 @pytest.mark.parametrize("engine", ["levels", traced])
 @pytest.mark.parametrize("asked_for", ["backward", "grad of all parameters", "grad of those after the sweep"])
 def test_second_derivatives_are_an_error_however_they_are_asked_for(engine, asked_for):
     cell, batch = make("tree_smu").train(), some_batch()
     readout = torch.nn.Linear(HIDDEN, 1).double()
     parameters = [*cell.parameters(), *readout.parameters()]
-
-    def penalty(engine):
-        loss = torch.tanh(readout(propagate(batch, cell, engine=engine))).sum()
-        gradients = torch.autograd.grad(loss, parameters, create_graph=True, allow_unused=True)
-        return sum(gradient.square().sum() for gradient in gradients if gradient is not None)
-
     sources = parameters if asked_for.endswith("all parameters") else list(readout.parameters())
-    assert any(gradient.abs().sum() > 0 for gradient in torch.autograd.grad(penalty("topo"), sources, allow_unused=True))
+    wanted = torch.autograd.grad(penalty(cell, batch, "topo", parameters, readout), sources, allow_unused=True)
+    assert any(gradient.abs().sum() > 0 for gradient in wanted)
     with pytest.raises(RuntimeError, match="Second derivatives are not available"):
         if asked_for == "backward":
-            penalty(engine).backward()
-        torch.autograd.grad(penalty(engine), sources, allow_unused=True)
+            penalty(cell, batch, engine, parameters, readout).backward()
+        torch.autograd.grad(penalty(cell, batch, engine, parameters, readout), sources, allow_unused=True)
 
 
 @pytest.mark.parametrize(
@@ -223,24 +226,17 @@ def test_second_derivatives_are_an_error_however_they_are_asked_for(engine, aske
 )
 def test_topo_can_be_differentiated_twice(name):
     """The gradient of a gradient penalty along a direction, by autograd and by differences."""
-    cell, batch = make(name), some_batch()
+    cell, batch, source = make(name), some_batch(), torch.Generator().manual_seed(1)
     parameters = list(cell.parameters())
-
-    def penalty():
-        loss = torch.tanh(propagate(batch, cell, engine="topo")).sum()
-        gradients = torch.autograd.grad(loss, parameters, create_graph=True, allow_unused=True)
-        return sum(gradient.square().sum() for gradient in gradients if gradient is not None)
-
-    source = torch.Generator().manual_seed(1)
     directions = [torch.randn(p.shape, dtype=p.dtype, generator=source) for p in parameters]
-    gradients = torch.autograd.grad(penalty(), parameters, allow_unused=True)
+    gradients = torch.autograd.grad(penalty(cell, batch, "topo", parameters), parameters, allow_unused=True)
     slope = sum((g * d).sum() for g, d in zip(gradients, directions, strict=True) if g is not None).item()
 
     def moved(step):
         with torch.no_grad():
             for parameter, direction in zip(parameters, directions, strict=True):
                 parameter += step * direction
-        return penalty().item()
+        return penalty(cell, batch, "topo", parameters).item()
 
     ahead, behind = moved(1e-5), moved(-2e-5)
     assert slope == pytest.approx((ahead - behind) / 2e-5, rel=1e-5)
@@ -335,7 +331,7 @@ def test_the_sweep_is_of_any_device_and_never_waits_for_it(name, engine):
     cell = make(name).to("meta").train()
     batch = some_batch()
     plan = plan_of(batch, shared=True, device="meta")
-    work = Work(cell, plan, None, Noise(), {}, Arena(torch.float64, torch.device("meta"), Options()), Options())
+    work = Work(cell, plan, None, Noise(), cell.fields, Arena(torch.float64, torch.device("meta"), Options()))
     stepper = EagerStepper(work) if engine == "levels" else CompiledStepper(work, kernels.eager)
     leaves = torch.empty(len(plan.token), cell.hidden, dtype=torch.float64, device="meta", requires_grad=True)
     states = States(sweep(work, stepper, leaves), plan.row)

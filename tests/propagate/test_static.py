@@ -12,7 +12,7 @@ from dgl_treestack.data.forest import columns
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, Operator, Signature
-from dgl_treestack.propagate import Noise, States, compute, draw_noise
+from dgl_treestack.propagate import Noise, compute, compute_static, draw_noise
 from dgl_treestack.propagate.levels.plan import number_rows
 from dgl_treestack.propagate.levels.static import StaticPlan
 
@@ -53,10 +53,12 @@ def compare(cell, sources, noises, rows, signature=MATH, signals=()):
         return True
 
     assert load(0)
-    static.run(cell, signals=signals, noise=noise, inputs=inputs)  # a first time: what is kept is then on the device
+    compute_static(
+        static, cell, signals=signals, noise=noise, inputs=inputs
+    )  # what is kept is then there
     parameters = [*cell.parameters(), *([] if inputs is None else [inputs])]
     with Tape() as tape:
-        states = States(*static.run(cell, signals=signals, noise=noise, inputs=inputs))
+        states = compute_static(static, cell, signals=signals, noise=noise, inputs=inputs)
         by_node = [states.of(name, nodes) for name in names]
         gradients = torch.autograd.grad(weighted(states, names, nodes, is_node), parameters, allow_unused=True)
     for i, source in enumerate(sources):

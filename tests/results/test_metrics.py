@@ -49,9 +49,8 @@ def test_neighbours_and_silhouette_of_two_classes():
     measured = clusters(table_of(rows))
     assert measured["agreement"] == pytest.approx(100 * 10 / 12), "all but the two that stray"
     assert measured["chance"] == pytest.approx(100 * 2 * 6 * 5 / (12 * 11))
-    assert 0.3 < measured["silhouette"] < 0.8
-    of_one_class = clusters(table_of([row for row in rows if row["class"] == "a"]))
-    assert all(math.isnan(value) for value in of_one_class.values())
+    assert 30 < measured["silhouette"] < 80
+    assert clusters(table_of([row for row in rows if row["class"] == "a"])) == {}
 
 
 def model(right, pairs=0, family=0):
@@ -108,11 +107,7 @@ def test_the_interval_is_that_of_the_paired_test():
     half = 4.302653 * gaps.std(ddof=1) / np.sqrt(3)  # the t-distribution with two degrees of freedom
     assert gap["interval"] == pytest.approx((gaps.mean() - half, gaps.mean() + half))
     assert difference({0: first[0]}, {0: second[0]}, np.random.default_rng(0))["interval"] is None
-
-
-def test_equal_differences_have_no_p_value():
-    """Over 3,000 equations the differences of two seeds are equal but for rounding."""
-    counts = (2711, 2650), (2001, 1940)
+    counts = (2711, 2650), (2001, 1940)  # whose differences are equal but for rounding
     first, second = (model({i: [True] * n + [False] * (3000 - n) for i, n in enumerate(right)}) for right in counts)
     gap = difference(first, second, np.random.default_rng(0))
     assert gap["p, seeds"] is None and gap["interval"] is None and gap["points"] == pytest.approx(100 * 710 / 3000)

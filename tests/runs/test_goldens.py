@@ -12,8 +12,6 @@ from dgl_treestack.data import formats, graph
 from dgl_treestack.data.forest import Forest
 from dgl_treestack.data.formats.authors import from_dict
 from dgl_treestack.data.vocabulary import PRESETS
-from dgl_treestack.expression import Equation
-from dgl_treestack.expression import networkx as network
 from dgl_treestack.runs import import_authors
 from dgl_treestack.runs.configuration import OptimizerConfig
 from dgl_treestack.runs.import_authors import FAMILIES, import_checkpoint, read_checkpoint
@@ -138,23 +136,14 @@ def compare_norms(authors, checkpoint, run, tensors, expected):
 
 
 @pytest.mark.slow
-def test_every_equation_of_the_blanks_files_survives_all_round_trips(authors, tmp_path):
+def test_every_equation_of_the_blanks_files_survives_a_graph_and_a_file(authors, tmp_path):
     count = 0
     for path in sorted((authors / "blanks").glob("*.json.gz")):
         examples = list(formats.read(path))
         trees = [example.equation for example in examples]
-        forest = Forest.build(trees, PRESETS["released"])
-        assert graph.to_expressions(graph.build(forest)) == trees
-        with gzip.open(path) as file:
-            depths = [depth for depth, group in enumerate(json.load(file)) for _ in group]
-        assert [tree.depth for tree in trees] == depths
-        for tree in trees:
-            assert Equation.parse(str(tree)) == tree
-            assert Equation.from_prefix(tree.prefix()) == tree
-            assert network.read(network.write(tree)).prefix() == tree.prefix()
+        assert graph.to_expressions(graph.build(Forest.build(trees, PRESETS["released"]))) == trees
         formats.write(tmp_path / "again.json.gz", examples)
         again = list(formats.read(tmp_path / "again.json.gz"))
         assert [(e.equation, e.label, e.blank) for e in again] == [(e.equation, e.label, e.blank) for e in examples]
         count += len(trees)
-    assert count == 1939
-    assert len(list(formats.read(authors / "candidate_classes.json.gz"))) == 1470
+    assert count == 1939 and len(list(formats.read(authors / "candidate_classes.json.gz"))) == 1470

@@ -118,15 +118,9 @@ def test_other_files_are_refused(tmp_path):
         import_checkpoint(tmp_path / "absent", tmp_path / "run")
 
 
-def test_damaged_archives_and_odd_numbers_are_one_error(tmp_path):
+def test_odd_numbers_are_one_error(tmp_path):
+    """Damaged files are a campaign of `fuzz`."""
     path = tmp_path / "weights"
-    for legacy in (True, False):
-        torch.save({"a": torch.arange(200.0), "b": torch.ones(3, 3)}, path, _use_new_zipfile_serialization=not legacy)
-        content = path.read_bytes()
-        for cut in range(0, len(content), max(1, len(content) // 60)):
-            path.write_bytes(content[:cut])
-            with pytest.raises(CheckpointError, match="refused"):
-                read_checkpoint(path)
     odd = [torch.ones(2, dtype=torch.complex64), torch.ones(2, dtype=torch.int64), torch.tensor([1.0, float("nan")])]
     for tensor in (*odd, torch.ones(1).expand(10**15), torch.eye(2).to_sparse()):
         torch.save({"a": tensor}, path)

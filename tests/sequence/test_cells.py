@@ -1,19 +1,23 @@
 """Sequence cells against the authors' program, an oracle of lists, torch's kernels, and chains of nodes in a DGL graph."""
 
 import random
+from functools import partial
 
 import pytest
 import torch
 from stack_rnn_golden import GOLDEN, of_the_program
 
+from dgl_treestack.cells import Cell
 from dgl_treestack.cells.memory import stack
 from dgl_treestack.data import graph
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
+from dgl_treestack.expression.operators import Operator, Signature
 from dgl_treestack.propagate import propagate
-from dgl_treestack.sequence import LSTM, RNN, SEQUENCE, Chain, ListRNN, SequenceCell, StackRNN
+from dgl_treestack.sequence import LSTM, RNN, ListRNN, SequenceCell, StackRNN
 
+SEQUENCE = Signature("sequence", (Operator("next", 1),))
 CELLS = {
     "rnn": lambda **more: RNN(3, 4, **more),
     "rnn_sigmoid": lambda **more: RNN(3, 4, activation="sigmoid", **more),
@@ -64,15 +68,15 @@ def test_windows_by_hand_are_what_autograd_finds(name, clip, restarts):
     state = {field: torch.rand(value.shape, generator=generator).double() for field, value in cell.start(5).items()}
     factors = torch.randn(7, *cell.prefix, 5, 4, generator=generator).double()
     results = []
-    for window in (cell.window, lambda *arguments: SequenceCell.window(cell, *arguments)):
-        driven = cell.drive(x).detach().requires_grad_()
-        h = window(driven, state, clip)
-        inputs = [driven, *(parameter for name, parameter in cell.named_parameters() if name != "U")]
-        results.append([h, *torch.autograd.grad((h * factors).sum(), inputs, materialize_grads=True)])
+    for unroll in (cell.unroll, partial(SequenceCell.unroll, cell)):
+        inputs = [x.detach().requires_grad_(), *cell.parameters()]
+        h, last = unroll(inputs[0], state, clip)
+        gradients = torch.autograd.grad((h * factors).sum(), inputs, materialize_grads=True)
+        results.append([h, *gradients, *(last[field].detach() for field in sorted(last))])
     for by_hand, recorded in zip(*results, strict=True):
         torch.testing.assert_close(by_hand, recorded, rtol=1e-12, atol=1e-12)
     if clip < 1:
-        free = torch.autograd.grad((cell.window(driven, state, 1e30) * factors).sum(), driven)[0]
+        free = torch.autograd.grad((cell.unroll(inputs[0], state, 1e30)[0] * factors).sum(), inputs[0])[0]
         assert not torch.allclose(results[0][1], free, rtol=1e-3)
 
 
@@ -172,6 +176,25 @@ def test_list_actions_are_those_of_a_list(monkeypatch):
     assert len(items) > 4 * steps + 50
 
 
+class Chain(Cell):
+    """A sequence cell as a recursive cell: a token is a node above the one before, with its vector as external input.
+
+    The first node is a leaf, the state before the first token; its symbol is not read.
+    """
+
+    def __init__(self, cell):
+        super().__init__(SEQUENCE.operators, 1, cell.hidden, input_size=cell.inputs)
+        self.sequence, self.tokens = cell, None  # leaves have no embedding
+        self.fields, self.signals, self.empty = dict(cell.fields), dict(cell.signals), dict(cell.empty)
+
+    def leaf(self, token, number, encoded=None):
+        return self.sequence.start(len(token))
+
+    def node(self, ops, children, inputs, noise):
+        before = {name: values[:, 0] for name, values in children.items()}
+        return self.sequence.step(self.sequence.drive(inputs), before)
+
+
 @pytest.mark.parametrize("name", CELLS)
 def test_a_chain_in_a_dgl_graph_is_the_unroll(name):
     cell = built(name)
@@ -228,8 +251,8 @@ def test_an_unroll_goes_on_where_it_stopped(name):
     [
         (lambda: StackRNN(3, 4, recurrence="some"), "Unknown value for 'recurrence': 'some'"),
         (lambda: StackRNN(3, 4, stacks=0), "'stacks' is 0"),
-        (lambda: StackRNN(3, 4, depth=3, capacity=2), "at least 3 rows are read"),
-        (lambda: ListRNN(3, 4, capacity=3), "2 cells are read"),
+        (lambda: StackRNN(3, 4, depth=3, capacity=2), "'capacity' is 2; it must be a whole number from 3"),
+        (lambda: ListRNN(3, 4, capacity=3), "'capacity' is 3; it must be a whole number from 4"),
         (lambda: RNN(3, 0), "'hidden' is 0"),
         (lambda: RNN(3, 4, activation="relu"), "Unknown value for 'activation'"),
         (lambda: LSTM(3, 4, layers=0), "'layers' is 0"),

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch.nn import functional
 
-from dgl_treestack.cli import main
 from dgl_treestack.data import formats, graph
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.formats.example import read_tree
@@ -53,8 +52,7 @@ def everything(model, examples):
 
 def test_verification_is_a_dot_product_and_a_bias():
     model = make()
-    with torch.no_grad():
-        model.heads["verification"].bias.fill_(0.3)
+    model.heads["verification"].bias.data.fill_(0.3)
     _, batch, output = everything(model, [example("x + 1 = sin(y)"), example("x = y", 0)])
     h, table = batch.graph.ndata["h"], check(batch.graph, model.signature).children
     for root, s in zip(graph.roots(batch.graph).tolist(), output, strict=True):
@@ -69,11 +67,10 @@ def test_verification_is_a_dot_product_and_a_bias():
 def test_verification_slot_by_slot(slots):
     head = Verification(8, compare="slots", slots=slots)
     head.reset_parameters(torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        head.bias.fill_(0.3)
-    h = torch.randn(3, 8)
-    sides = torch.tensor([[1, 2]])
-    scores = head(lambda nodes: h[nodes], torch.tensor([0]), sides)
+    head.bias.data.fill_(0.3)
+    h, sides = torch.randn(3, 8), torch.tensor([[1, 2]])
+    read = h.__getitem__, torch.tensor([0])
+    scores = head(*read, sides)
     opinions, weights = [], []
     for left, right in zip(h[1].reshape(slots, -1), h[2].reshape(slots, -1), strict=True):
         compared = torch.cat([(left - right).abs(), left * right])
@@ -82,10 +79,9 @@ def test_verification_slot_by_slot(slots):
         weights.append(weight)
     shares = torch.stack(weights).exp() / torch.stack(weights).exp().sum()
     torch.testing.assert_close(scores, (4 * (shares * torch.stack(opinions)).sum() + 0.3).reshape(1))
-    torch.testing.assert_close(head(lambda nodes: h[nodes], torch.tensor([0]), sides.flip(1)), scores)
+    torch.testing.assert_close(head(*read, sides.flip(1)), scores)
     head.eval()
-    scores = head(lambda nodes: h[nodes], torch.tensor([0]), sides)
-    torch.testing.assert_close(scores, (4 * torch.stack(opinions).mean() + 0.3).reshape(1))
+    torch.testing.assert_close(head(*read, sides), (4 * torch.stack(opinions).mean() + 0.3).reshape(1))
 
 
 def test_settings_of_a_head():
@@ -106,10 +102,15 @@ def test_settings_of_a_head():
         make("verificaton")
 
 
-def test_a_score_of_zero_is_wrong_for_both_labels():
-    head, zero = tasks()["verification"](3), torch.zeros(2)
-    assert head.correct(zero, torch.tensor([0.0, 1.0])).tolist() == [False, False]
-    assert head.correct(torch.tensor([1.0, -1.0, 1.0]), torch.tensor([1.0, 0.0, 0.0])).tolist() == [True, True, False]
+@pytest.mark.parametrize(
+    ("task", "outputs", "targets", "correct"),
+    [
+        ("verification", [0.0, 0.0, 1.0, -1.0, 1.0], [0.0, 1.0, 1.0, 0.0, 0.0], [0, 0, 1, 1, 0]),  # 0 is wrong for both labels
+        ("function_evaluation", [1.0, 1.0, 2.0, 0.27], [1.0009, 1.0011, 0.0, math.inf], [1, 0, 0, 0]),
+    ],
+)
+def test_when_an_output_is_correct(task, outputs, targets, correct):
+    assert tasks()[task](4).correct(torch.tensor(outputs), torch.tensor(targets)).tolist() == correct
 
 
 @pytest.mark.parametrize(
@@ -130,15 +131,6 @@ def test_function_evaluation_takes_the_constant_side_as_target(text, tree, targe
     assert record == {"score": 0.7 if side == "left" else target, "predicted": 0.7, "target": target}
 
 
-def test_function_evaluation_loss_and_tolerance():
-    head = tasks()["function_evaluation"](4)
-    output, target = torch.tensor([1.0, 1.0, 2.0]), torch.tensor([1.0009, 1.0011, 0.0])
-    assert head.correct(output, target).tolist() == [True, False, False]
-    assert head.loss(output, target)[2] == 4
-    assert head.correct(torch.tensor([0.27]), torch.tensor([float("inf")])).tolist() == [False]
-    assert not head.accepts(example("sin(x) = 1" + "0" * 20 + ".5"))
-
-
 def test_decoder_reads_the_root():
     model = make("function_evaluation")
     dataset, batch, output = everything(model, [example("sin(1.5) = 0.99")])
@@ -147,6 +139,8 @@ def test_decoder_reads_the_root():
     expected = head.decoder2(torch.sigmoid(head.decoder1(h)))
     assert output[0] == pytest.approx(expected.item())
     assert dataset.targets.tolist() == [0.99]
+    assert head.loss(torch.tensor([2.0]), torch.tensor([0.0])) == 4
+    assert not head.accepts(example("sin(x) = 1" + "0" * 20 + ".5"))
 
 
 def test_examples_go_to_the_first_task_that_accepts_them():
@@ -193,13 +187,11 @@ def test_classes_where_numbers_are_needed():
 
 
 def test_a_language_by_name():
-    by_name, by_object = (
-        Model.build("tree_lstm", 4, "canonical", "classification", language, form="child_sum", seed=0).signature
-        for language in ("listops", languages.find("listops"))
-    )
-    assert by_name == by_object
-    tree = Expression.parse("[MAX 1 2 ]", by_name)
-    data = TreeDataset([Example(tree, "2")], vocabulary=Vocabulary.of_words("12"), tasks="classification", signature="listops")
+    language, words = languages.find("listops"), Vocabulary.of_words("12")
+    model = Model.build("tree_lstm", 4, words, "classification", "listops", form="child_sum", seed=0)
+    tree = Expression.parse("[MAX 1 2 ]", language)
+    assert model.signature == language and model.score([tree, tree]).shape == (2, 10)
+    data = TreeDataset([Example(tree, "2")], vocabulary=words, tasks="classification", signature="listops")
     assert data[0][1].dtype == torch.int64 and data[0][1] == 2
 
 
@@ -220,12 +212,6 @@ SUMS = from_dict({"name": "sums", "classes": "numbers", "operators": {"plus": 2}
 def labelled(text, id="t"):
     tree, labels = read_tree(text, PHRASES)
     return Example(tree, labels[0] if labels else None, id, labels=labels)
-
-
-def succeed(*command):
-    with pytest.raises(SystemExit) as exit:
-        main([*command])
-    assert not exit.value.code
 
 
 def model_of(task, language=PHRASES, **more):
@@ -313,7 +299,7 @@ def test_regression():
         model_of("classification", SUMS)
 
 
-def test_a_regression_run_keeps_the_epoch_of_the_smallest_loss(tmp_path, monkeypatch, capsys):
+def test_a_regression_run_keeps_the_epoch_of_the_smallest_loss(tmp_path, monkeypatch, treestack):
     monkeypatch.chdir(tmp_path)
     tmp_path.joinpath("sums.toml").write_text('classes = "numbers"\n[operators]\nplus = 2\n')
     lines = [f"{a + b}\t(plus {a} {b})" for a in range(4) for b in range(4)]
@@ -328,9 +314,8 @@ optimizer = { learning_rate = 0.05 }
 schedule = { epochs = 12 }
 """
     )
-    succeed("train", "run.toml", "--quiet")
-    succeed("evaluate", "runs/sums-0", "sums.tsv")
-    printed = capsys.readouterr().out
+    treestack("train", "run.toml", "--quiet")
+    printed = treestack("evaluate", "runs/sums-0", "sums.tsv")
     assert "R2" in printed and "mean absolute error 0." in printed
     rows = [json.loads(line) for line in Run("runs/sums-0").metrics.read_text().splitlines()]
     best = min(rows, key=lambda row: row["validation_loss"])
@@ -402,17 +387,15 @@ def test_training_leaves_out_what_has_no_label(tmp_path, monkeypatch, task, outp
     assert result.of("test")["correct"].count() == outputs
 
 
-def test_inspection_and_prediction_answer_at_nodes_without_a_label(tmp_path, monkeypatch, capsys):
+def test_inspection_and_prediction_answer_at_nodes_without_a_label(tmp_path, monkeypatch, treestack):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "film.txt").write_text("\n".join(FILM) + "\n")
     (tmp_path / "run.toml").write_text(CONFIG.format(task="node_classification", more="max_depth = 0"))
-    succeed("train", "run.toml", "--quiet")
-    capsys.readouterr()
-    succeed("predict", "film.txt", "--run", "runs/film-0")
-    lines = capsys.readouterr().out.splitlines()
+    treestack("train", "run.toml", "--quiet")
+    lines = treestack("predict", "film.txt", "--run", "runs/film-0").splitlines()
     assert len(lines) == 5 and all(line.split("\t")[0] in ("positive", "negative") and "-" not in line for line in lines)
-    succeed("inspect", "film.txt", "--run", "runs/film-0", "--equation", "2", "--output", "tree.svg", "--json")
-    shown = json.loads(capsys.readouterr().out)
+    asked = ("film.txt", "--run", "runs/film-0", "--equation", "2", "--output", "tree.svg", "--json")
+    shown = json.loads(treestack("inspect", *asked))
     assert None not in shown["models"]["tree_rnn"]["answers"] and len(shown["models"]["tree_rnn"]["answers"]) == 5
     assert [node["label of the data"] for node in shown["nodes"]] == [None, None, "positive", None, None]
 

@@ -1,5 +1,7 @@
 """Adam and Muon against torch's own, where operators come and go."""
 
+from functools import partial
+
 import pytest
 import torch
 from every_cell import VOCABULARY, make
@@ -65,15 +67,20 @@ def test_it_is_torchs_adam(gradients, decay):
     assert not torch.equal(ours["0"], a_module()["0"])
 
 
+def follow(ours, optimizer, theirs, *references, zero, **tolerances):
+    """Make the same steps with an optimizer of ours and with torch's own, and compare the parameters after each."""
+    for step in range(len(USED)):
+        take(ours, step, optimizer.zero, optimizer)
+        take(theirs, step, zero, *references)
+        assert_same(ours, theirs, **tolerances)
+
+
 def test_parameters_without_weight_decay():
     ours, theirs = a_module(), a_module()
     adam = RowOptimizer(ours, OptimizerConfig(weight_decay=0.1, learning_rate=0.01), undecayed=["1"])
     groups = [{"params": [theirs["0"], theirs["2"]], "weight_decay": 0.1}, {"params": [theirs["1"]], "weight_decay": 0.0}]
     reference = torch.optim.Adam(groups, lr=0.01, fused=True)
-    for step in range(len(USED)):
-        take(ours, step, adam.zero, adam)
-        take(theirs, step, reference.zero_grad, reference)
-        assert_same(ours, theirs)
+    follow(ours, adam, theirs, reference, zero=reference.zero_grad)
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.1])
@@ -82,10 +89,7 @@ def test_without_the_fused_kernel_it_is_torchs_adam_up_to_rounding(decay, monkey
     ours, theirs = a_module(), a_module()
     adam = RowOptimizer(ours, OptimizerConfig(gradients="none", weight_decay=decay, learning_rate=0.01))
     reference = torch.optim.Adam(theirs.parameters(), lr=0.01, weight_decay=decay, fused=False)
-    for step in range(len(USED)):
-        take(ours, step, adam.zero, adam)
-        take(theirs, step, reference.zero_grad, reference)
-        assert_same(ours, theirs, rtol=1e-6, atol=1e-7)
+    follow(ours, adam, theirs, reference, zero=reference.zero_grad, rtol=1e-6, atol=1e-7)
     assert not torch.equal(ours["0"], a_module()["0"])
 
 
@@ -98,10 +102,8 @@ def test_any_optimizer_of_torch_updates_what_has_a_gradient(method, settings, gr
     ours, theirs = a_module(), a_module()
     optimizer = RowOptimizer(ours, config)
     reference = getattr(torch.optim, method)(theirs.parameters(), lr=0.01, weight_decay=0.1, **settings)
-    for step in range(len(USED)):
-        take(ours, step, optimizer.zero, optimizer)
-        take(theirs, step, lambda: reference.zero_grad(set_to_none=gradients == "none"), reference)
-        assert_same(ours, theirs)
+    zero = partial(reference.zero_grad, set_to_none=gradients == "none")
+    follow(ours, optimizer, theirs, reference, zero=zero)
 
 
 @pytest.mark.parametrize("method", ["adam", "muon", "SGD"])
@@ -176,10 +178,7 @@ def test_muon_is_torchs_muon_for_matrices_and_adam_for_the_rest(decay, hidden, m
     settings = {"lr": 0.01, "weight_decay": decay}
     matrices, others = [[theirs[name] for name in names] for names in (("first", "second", "third"), ("output", "bias"))]
     references = torch.optim.Muon(matrices, **settings, adjust_lr_fn="match_rms_adamw"), torch.optim.Adam(others, **settings)
-    for step in range(6):
-        take(ours, step, muon.zero, muon)
-        take(theirs, step, theirs.zero_grad, *references)
-        assert_same(ours, theirs, rtol=1e-5, atol=1e-6)
+    follow(ours, muon, theirs, *references, zero=theirs.zero_grad, rtol=1e-5, atol=1e-6)
     assert not torch.allclose(ours["second"], a_module(MATRICES)["second"], atol=1e-3)
 
 

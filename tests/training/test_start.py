@@ -15,7 +15,6 @@ from small_runs import contents, go_on, small_config, small_run, stopped_at
 from dgl_treestack import load, plain_data
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DataError
-from dgl_treestack.experiments.runs import load_sweep, tabulate, train_missing
 from dgl_treestack.expression.language import find
 from dgl_treestack.model.model import Model
 from dgl_treestack.processes import Interrupted
@@ -115,16 +114,6 @@ def test_a_stopped_run_with_a_start_goes_on_from_its_checkpoint_alone(tmp_path):
         go_on(whole, tmp_path / "stopped")
     first.best.unlink()
     assert contents(go_on(whole, tmp_path / "stopped").folder) == contents(whole.folder)
-
-
-def test_a_sweep_over_starts(tmp_path, saved):
-    (tmp_path / "base.toml").write_text(configuration.dump(small_config(tmp_path, model=SMU, schedule={"epochs": 1})))
-    file = tmp_path / "sweep.toml"
-    file.write_text(f'base = "{tmp_path}/base.toml"\n[grid]\n"model.start" = ["", "{saved[1]}"]\n')
-    sweep = load_sweep(file)
-    assert train_missing([(config, 0) for _, config in sweep.configs], tmp_path / "runs", tmp_path / "files", jobs=1) == 0
-    rows = tabulate(sweep, tmp_path / "runs")
-    assert [row["start"] for row in rows] == ["", str(saved[1])] and rows[0]["run"] != rows[1]["run"]
 
 
 def test_the_words_of_a_start_are_taken(tmp_path):

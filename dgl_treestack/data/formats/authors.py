@@ -5,10 +5,8 @@ of variables and numbers are used: node numbers and depths are recomputed, and `
 The blank of a completion file is found by its node number.
 """
 
-import gzip
 import json
 import re
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,94 +16,79 @@ from dgl_treestack.data.vocabulary import LETTERS
 from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import LEAF_CLASSES, MATH
-from dgl_treestack.plain_data import read_json, text_of
+from dgl_treestack.plain_data import read_json
 
-MAX_TEXT = 500_000_000  # bytes after decompression
 ABSENT = "#"
 _LABELS = {"1": 1, "0": 0, "-1": None}
+# One character at a time, 40 MB of blanks took 3.4 s in place of less than one.
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
-def read(path: Path) -> Iterator[Example]:
-    """The examples of a file, decoded one at a time. The id is `group-index`."""
-    for group, index, line, data in _entries(path, _read_text(path)):
-        try:
-            yield from_dict(data, f"{group}-{index}", f"{path}:{line}")
-        except (ExpressionError, KeyError, TypeError, AttributeError) as error:
-            reason = f"The key {error} is missing." if isinstance(error, KeyError) else str(error)
-            raise DataError(f"group {group}, equation {index}: {reason}", path, line) from None
-
-
-def _read_text(path: Path) -> str:
-    """The whole text of a file, decompressed by suffix; a byte order mark is dropped. Raises DataError."""
-    try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-            content = file.read(MAX_TEXT + 1)
-        if len(content) > MAX_TEXT:
-            raise DataError(f"The file has more than {MAX_TEXT} bytes, decompressed. Split it, or use .jsonl.", path)
-        return text_of(content, path)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"Damaged or cut short ({error}). Copy or generate the file again.", path) from None
-    except OSError as error:
-        raise DataError(f"Cannot be read: {error.strerror}.", path) from None
-
-
-def _entries(path: Path, text: str) -> Iterator[tuple[int, int, int, Any]]:
-    """Decode a list of lists one entry at a time: group, index in the group, line in the file, value. Raises DataError.
+def entries(path: Path, text: str) -> Iterator[tuple[int, str, Any]]:
+    """Decode a list of lists one entry at a time: line in the file, `group-index`, value. Raises DataError.
 
     `json.loads` of the text would hold all entries in memory, without line numbers.
     """
     position, line = 0, 1
     group = index = open_lists = 0
-    comma_needed = False
-    while True:
+    comma_needed, fault = False, ""
+    while not fault:
         start = _SPACE.match(text, position).end()  # type: ignore[union-attr]  # the pattern matches an empty text, too
         line += text.count("\n", position, start)
         position, character = start, text[start : start + 1]
-        if not character:
-            raise DataError("The file ends inside a list. It is cut short; copy it again.", path, line)
-        if character == "," and comma_needed:
+        if open_lists < 0:
+            if not character:
+                return
+            fault = "There is text after the end of the list. Put every list into a file of its own."
+        elif not character:
+            fault = "The file ends inside a list. It is cut short; copy it again."
+        elif character == "," and comma_needed:
             position, comma_needed = position + 1, False
         elif character == "]" and open_lists:
-            if open_lists == 1:
-                end = _SPACE.match(text, position + 1).end()  # type: ignore[union-attr]
-                if end < len(text):
-                    line += text.count("\n", position, end)
-                    message = "There is text after the end of the list. Put every list into a file of its own."
-                    raise DataError(message, path, line)
-                return
-            open_lists, group, index = 1, group + 1, 0
-            position, comma_needed = position + 1, True
+            if open_lists == 2:
+                group, index = group + 1, 0
+            open_lists, position, comma_needed = open_lists - 1 or -1, position + 1, True  # -1: the outer one is closed
         elif comma_needed:
-            raise DataError(f"Expected ',' or ']', found {character!r}. The file is damaged; copy it again.", path, line)
-        elif open_lists < 2:
-            if character != "[":
-                raise DataError(f"Expected '[', found {character!r}. The file is a list of lists of equations.", path, line)
+            fault = f"Expected ',' or ']', found {character!r}. The file is damaged; copy it again."
+        elif open_lists < 2 and character == "[":
             open_lists, position = open_lists + 1, position + 1
+        elif open_lists < 2:
+            fault = f"Expected '[', found {character!r}. The file is a list of lists of equations."
         else:
             try:
                 value, end = read_json(text, "The file is cut short or damaged.", position)
             except DataError as error:
-                raise DataError(str(error), path, line) from None
-            yield group, index, line, value
+                fault = str(error)
+                break
+            yield line, f"{group}-{index}", value
             line += text.count("\n", position, end)
             position, index, comma_needed = end, index + 1, True
+    raise DataError(fault, path, line)
 
 
 def from_dict(data: dict[str, Any], identity: str, source: str = "") -> Example:
-    """One example of the format as plain data. Raises ExpressionError, or KeyError for a missing key."""
-    equation = data["equation"]
-    functions, texts = equation["func"].split(","), equation["vars"].split(",")
-    if len(functions) != len(texts):
-        raise ExpressionError(f"'func' has {len(functions)} entries, 'vars' {len(texts)}.")
-    if data["label"] not in _LABELS:
-        raise ExpressionError(f"'label' is {data['label']!r}; it must be '1', '0' or '-1'.")
-    tree, blank = _tree(functions, texts), None
-    if "blankNodeNum" in data:
-        numbers = [number for number in equation["nodeNum"].split(",") if number != ABSENT]
-        if data["blankNodeNum"] not in numbers:
-            raise ExpressionError(f"'blankNodeNum' is {data['blankNodeNum']!r}, which is no node of the equation.")
-        blank = numbers.index(data["blankNodeNum"])
+    """One example of the format as plain data. Raises DataError that names it."""
+    fault = ""
+    try:
+        equation = data["equation"]
+        functions, texts = equation["func"].split(","), equation["vars"].split(",")
+        has_blank = "blankNodeNum" in data
+        numbers = [number for number in equation["nodeNum"].split(",") if number != ABSENT] if has_blank else []
+        if len(functions) != len(texts):
+            fault = f"'func' has {len(functions)} entries, 'vars' {len(texts)}."
+        elif data["label"] not in _LABELS:
+            fault = f"'label' is {data['label']!r}; it must be '1', '0' or '-1'."
+        elif has_blank and data["blankNodeNum"] not in numbers:
+            fault = f"'blankNodeNum' is {data['blankNodeNum']!r}, which is no node of the equation."
+        else:
+            tree, blank = _tree(functions, texts), numbers.index(data["blankNodeNum"]) if has_blank else None
+    except KeyError as error:
+        fault = f"The key {error} is missing."
+    except (ExpressionError, TypeError, AttributeError) as error:
+        fault = str(error)
+    if fault:
+        group, _, index = identity.partition("-")
+        raise DataError(f"group {group}, equation {index}: {fault}")
     value_class = str(data.get("class", ""))
     return Example(tree, _LABELS[data["label"]], identity, blank=blank, value_class=value_class, source=source)
 
@@ -113,23 +96,19 @@ def from_dict(data: dict[str, Any], identity: str, source: str = "") -> Example:
 def _tree(functions: Sequence[str], texts: Sequence[str]) -> Expression:
     """The tree without its `#` entries; the arity of an operator is the number of its children that are not `#`."""
     nodes: list[tuple[str, str | None, int]] = []
-    ancestors: list[list[int]] = []  # (node, number of its two children still to be read)
-    for i, (name, text) in enumerate(zip(functions, texts, strict=True)):
-        if nodes and not ancestors:
-            raise ExpressionError(f"'func' goes on after the tree is complete, at entry {i}.")
-        if ancestors:
-            ancestors[-1][1] -= 1
-        if name != ABSENT:
-            if ancestors:
-                parent = ancestors[-1][0]
-                nodes[parent] = (*nodes[parent][:2], nodes[parent][2] + 1)
-            nodes.append((name, LEAF_CLASSES[name] or text if name in LEAF_CLASSES else None, 0))
-            ancestors.append([len(nodes) - 1, 2])
-        while ancestors and ancestors[-1][1] == 0:
-            ancestors.pop()
-    if ancestors:
-        raise ExpressionError("'func' ends before the tree is complete.")
-    return Expression.from_nodes(nodes).recognised()
+    complete: list[int] = []  # per subtree whose parent comes next, the first one last: 0 for `#`, else 1
+    for name, text in zip(reversed(functions), reversed(texts), strict=True):
+        if name == ABSENT:
+            complete.append(0)
+            continue
+        if len(complete) < 2:
+            raise ExpressionError("'func' ends before the tree is complete.")
+        arity = complete.pop() + complete.pop()
+        nodes.append((name, LEAF_CLASSES[name] or text if name in LEAF_CLASSES else None, arity))
+        complete.append(1)
+    if complete != [1]:
+        raise ExpressionError("'func' goes on after the tree is complete.")
+    return Expression.from_nodes(nodes[::-1]).recognised()
 
 
 def write(examples: Sequence[Example]) -> str:
@@ -144,30 +123,20 @@ def write(examples: Sequence[Example]) -> str:
             raise DataError(
                 f"The authors' format has the operators of {MATH.name!r}, not of {tree.signature.name!r}. Use .jsonl."
             )
-        texts = [""] * tree.size
-        for i, kind, text in tree.leaves():
-            texts[i] = LETTERS.get(text, text) if kind == "Symbol" else text
-        entries: list[tuple[str, ...]] = []  # of the four keys, per node
-        pending: list[int | None] = [0]
-        while pending:
-            node = pending.pop()
-            if node is None:
-                entries.append((ABSENT,) * 4)
-                continue
-            children = tree.children(node)
-            if len(children) > 2:
-                raise DataError(f"The authors' format has two places a node; {tree.names[node]!r} has {len(children)}.")
-            pending += [None] * (2 - len(children)) + list(reversed(children))
-            entries.append((tree.names[node], texts[node], str(tree.heights[node]), str(node)))
-        variables = sorted({texts[i] for i, kind, _ in tree.leaves() if kind == "Symbol"})
-        data: dict[str, Any] = {
-            "equation": {
-                **dict(zip(("func", "vars", "depth", "nodeNum"), map(",".join, zip(*entries, strict=True)), strict=True)),
-                "numNodes": str(tree.size),
-                "variables": {name: i for i, name in enumerate(variables)},
-            },
-            "label": "-1" if example.label is None else str(example.label),
-        }
+        texts = ["" if text is None else text for text in tree.texts]
+        variables = {i: LETTERS.get(text, text) for i, kind, text in tree.leaves() if kind == "Symbol"}
+        for i, name in variables.items():
+            texts[i] = name
+        absent = [0] * (tree.size + 1)  # `#` before every node, and at the end: after a subtree, those of its root
+        for i, arity in enumerate(tree.arities):
+            absent[tree.ends[i]] += 2 - arity
+        columns = {"func": tree.names, "vars": texts, "depth": tree.heights, "nodeNum": range(tree.size)}
+        equation: dict[str, Any] = {}
+        for key, values in columns.items():
+            equation[key] = ",".join(f"{value}{f',{ABSENT}' * absent[i]}" for i, value in enumerate(values, 1))
+        equation["numNodes"] = str(tree.size)
+        equation["variables"] = {name: i for i, name in enumerate(sorted({*variables.values()}))}
+        data = {"equation": equation, "label": "-1" if example.label is None else str(example.label)}
         if example.blank is not None:
             data["blankNodeNum"] = str(example.blank)
         if example.value_class:

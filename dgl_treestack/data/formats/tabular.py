@@ -1,47 +1,37 @@
-"""Files of a tree per line, in the notation of their language: after a label and a tab (`.tsv`),
-or alone (`.txt`).
+"""Files of a tree per line, in the notation of their language: after a label and a tab (`.tsv`), or alone (`.txt`).
 
 4<TAB>[MAX 2 4 [MIN 4 3 ] ]
 =<TAB>(or a b)<TAB>(or b a)             a pair has two columns
 (3 (2 It) (4 works))                    in the notation `labelled`, every node has a label
 """
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
 
 from dgl_treestack.data.formats.example import Example, read_tree, root_label
-from dgl_treestack.errors import DataError, ExpressionError
+from dgl_treestack.errors import DataError
 from dgl_treestack.expression import Equation, notations
 from dgl_treestack.expression.language import label_of
-from dgl_treestack.expression.operators import UNKNOWN, Label, Signature
+from dgl_treestack.expression.operators import UNKNOWN, Signature
 
 
-def read(path: Path, lines: Iterable[str], language: Signature, *, has_label: bool) -> Iterator[Example]:
-    """The examples of lines, with ids by line number. has_label: whether a line begins with a label and a tab.
+def from_line(line: str, identity: str, source: str, *, language: Signature, has_label: bool) -> Example:
+    """The example of a line. has_label: whether it begins with a label and a tab.
 
-    Without one, the label is that of the root, if nodes have labels. Raises DataError with file and line.
+    Without one, the label is that of the root, if nodes have labels. Raises DataError or ExpressionError.
     """
     columns = (1 if language.root is None else 2) + has_label
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        texts = line.rstrip("\r\n").split("\t")
-        try:
-            if len(texts) != columns:
-                what = f"{'a label and ' if has_label else ''}{columns - has_label} tree(s)"
-                raise DataError(
-                    f"In {language.name!r}, a line of a {'.tsv' if has_label else '.txt'} file has {what}: {columns} column(s) "
-                    f"separated by tabs, found {len(texts)}."
-                )
-            texts = [_unquoted(text, None if has_label and not i else language) for i, text in enumerate(texts)]
-            trees, labels = zip(*(read_tree(text, language) for text in texts[has_label:]), strict=True)
-            if len(trees) > 1 and any(labels):
-                raise DataError(f"The trees of a pair have no labels at their nodes. Write {UNKNOWN!r} for each.")
-            tree = trees[0] if len(trees) == 1 else Equation.of(*trees)
-            label = root_label(label_of(texts[0], language) if has_label else None, labels[0])
-        except (DataError, ExpressionError) as error:
-            raise DataError(str(error), path, number) from None
-        yield Example(tree, label, str(number), labels=labels[0], source=f"{path}:{number}")
+    texts = line.rstrip("\r\n").split("\t")
+    if len(texts) != columns:
+        what = f"{'a label and ' if has_label else ''}{columns - has_label} tree(s)"
+        raise DataError(
+            f"In {language.name!r}, a line of a {'.tsv' if has_label else '.txt'} file has {what}: {columns} column(s) "
+            f"separated by tabs, found {len(texts)}."
+        )
+    texts = [_unquoted(text, None if has_label and not i else language) for i, text in enumerate(texts)]
+    left, *right = texts[has_label:]
+    tree, labels = read_tree(left, language, *right)
+    label = root_label(label_of(texts[0], language) if has_label else None, labels)
+    return Example(tree, label, identity, labels=labels, source=source)
 
 
 def _unquoted(entry: str, language: Signature | None) -> str:
@@ -70,13 +60,10 @@ def write(examples: Iterable[Example], *, has_label: bool) -> str:
         is_labelled = tree.signature.notation == "labelled" and len(trees) == 1
         if is_labelled:
             labels = example.labels or (example.label, *(None,) * (tree.size - 1))
-            texts = [notations.write(tree, [_text(label) for label in labels])]
+            texts = [notations.write(tree, [UNKNOWN if label is None else str(label) for label in labels])]
         elif example.labels or not (has_label or example.label is None):
             raise DataError("Labels of nodes, and in a .txt file of trees, need the notation 'labelled'. Write .jsonl.")
         texts = [text.replace("(", r"\u0028").replace("[", r"\u005b") if text[0] == '"' else text for text in texts]
-        lines.append("\t".join([*([_text(example.label)] if has_label else []), *texts]))
+        label = [UNKNOWN if example.label is None else str(example.label)] if has_label else []
+        lines.append("\t".join([*label, *texts]))
     return "".join(f"{line}\n" for line in lines)
-
-
-def _text(label: Label) -> str:
-    return UNKNOWN if label is None else str(label)

@@ -13,13 +13,11 @@ from functools import cache, lru_cache
 
 from dgl_treestack.data import formats
 from dgl_treestack.data.records import Table
-from dgl_treestack.encoders import Encoder
-from dgl_treestack.experiments.scales import Scale
+from dgl_treestack.experiments.protocol import Scale
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.model import Model
-from dgl_treestack.results import run_result
-from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs.run import Run
+from dgl_treestack.sequence.encoders import Encoder
 
 logger = logging.getLogger(__name__)
 
@@ -81,12 +79,3 @@ def make_missing(runs: Sequence[Run], names: Sequence[str], scale: Scale) -> Non
             logger.info("%s: %s, %s", run.folder.name, name, data)
             engine = "levels/compiled" if run.environment.get("kernels") == "compiled" else run.config.engine
             run.write_records(data, extra.make(run, data, engine), extra.kind)
-
-
-def measured(run: Run, names: Sequence[str], scale: Scale) -> RunResult:
-    """Return a finished run with the extras of these names."""
-    result = run_result.with_origin(run_result.read(run.folder))
-    for name in names:
-        extra = extras()[name]
-        result = result.with_set(name, extra.select(run.read_records(scale.file(extra.data), extra.kind)))
-    return result

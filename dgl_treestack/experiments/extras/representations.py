@@ -7,10 +7,10 @@ import numpy as np
 import torch
 
 from dgl_treestack._torch import torch_generator
-from dgl_treestack.data import formats, records
+from dgl_treestack.completion.questions import read_candidates
+from dgl_treestack.data import records
 from dgl_treestack.data.forest import Forest
 from dgl_treestack.data.records import Table
-from dgl_treestack.errors import DataError
 from dgl_treestack.experiments.extras import Extra
 from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import compute
@@ -22,19 +22,13 @@ DEPTHS = range(1, 4)  # the paper's
 
 
 @torch.no_grad()
-def make_records(model: Model, file: Path, depths: range = DEPTHS) -> Table:
-    """Return a row per expression of some depths: its `text`, its value `class`, and the hidden state `h` of its root.
+def make_records(model: Model, file: Path) -> Table:
+    """Return a row per expression of `DEPTHS`: its `text`, its value `class`, and the hidden state `h` of its root.
 
-    file: expressions with value classes.
-    Raises DataError for a file without expressions of these depths and an expression without a class, ConfigurationError for a
-    model that is not a tree model.
+    file: expressions with value classes. Raises DataError for any other, ConfigurationError for a model that is not a tree
+    model.
     """
-    examples = [example for example in formats.read(file) if example.equation.depth in depths]
-    for example in examples:
-        if not example.value_class:
-            raise DataError("An expression in this file needs a value class, key 'class'.", example.source or file)
-    if not examples:
-        raise DataError(f"There are no expressions of depth {depths.start}-{depths.stop - 1} in the file.", file)
+    examples = [example for example in read_candidates(file) if example.equation.depth in DEPTHS]
     forest = Forest.build([example.equation for example in examples], model.vocabulary, model.signature)
     states = compute(forest, model.eval().tree_cell, signature=model.signature)
     vectors = states.of("h", torch.from_numpy(forest.offsets[:-1])).numpy().astype(np.float64).round(6)

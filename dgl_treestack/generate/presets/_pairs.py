@@ -2,133 +2,124 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import ClassVar
 
 import numpy as np
 
 from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.generate.assembly import Assembler, Assembly, Cell
-from dgl_treestack.generate.features import difference
+from dgl_treestack.expression import Equation
+from dgl_treestack.generate.assembly import Assembly, PlanCell, difference
 from dgl_treestack.generate.folds import fold_of
 from dgl_treestack.generate.grow import Grower, Habits
+from dgl_treestack.generate.nodes import to_expression
 from dgl_treestack.generate.pairs import Pair, PairMaker
-from dgl_treestack.generate.presets import FILES, Options, Parts, Preset, Product, Row, Shard, stream
+from dgl_treestack.generate.presets import FILES, Parts, Preset, Product, Row, SetOptions, Shard, stream
 from dgl_treestack.truth import is_on_cut
 
-FOLDS = ("test", "validation", "train")  # the order in which folds choose their pairs: evaluation folds first
 NUMERIC_SHARE = 1 / 7  # maximum share of pairs without variables, from depth 3 on
 SHARD = 400  # pairs
 CROWDED, CROWDED_SHARD = 3, 2500  # up to this depth shards are larger, because small ones would repeat each other's pairs
 ROUNDS = 12  # of shards; all but the first replace dropped pairs
 WORTHWHILE = 0.3  # a cell is exhausted if a smaller share of its pairs is new
 TRIES = 30  # attempts per requested pair
-NOISE = 1e-9  # largest share of a number that is rounding
+NOISE = 1e-9  # largest share of a number that is rounding: before, processors differed in 10 of 6,000 certificates
+SURPLUS = ((3, 2.0), (4, 1.8), (7, 1.45), (1000, 1.25))  # last depth, raw pairs made per planned pair
 
-Plan = Mapping[Cell, int]  # pairs per cell
+Plan = Mapping[PlanCell, int]  # pairs per cell
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """How the pairs of a preset are generated.
+@dataclass(eq=False, kw_only=True)
+class PairPreset(Preset):
+    """A set of matched pairs, declared by its fields.
 
     styles: style of `pairs` -> weight. partition: of the canonical keys, see `folds`. shares: fold -> share of the families.
-    surplus: (last depth, raw pairs made per planned pair), by increasing depth. tolerance: of `assembly.balanced`.
-    pairs: fold -> depth -> pairs, evaluation folds first; beyond the last depth, up to --max-depth, as many as there.
-    block_starts: the first depth of every block but the first, see `assembly`.
+    pairs: fold -> depth -> pairs, in the order in which folds choose their pairs: evaluation folds first; beyond the last
+    depth, up to --max-depth, as many as there. block_starts: the first depth of every block but the first, see `assembly`.
     """
 
+    summary: str
+    seed: int
+    pairs: Mapping[str, Mapping[int, int]]
+    accepts: frozenset[str] = frozenset({"equations", "no_cuts"})
     styles: Mapping[str, float] = field(default_factory=lambda: {"swap": 0.5, "buried": 0.2, "false rule": 0.3})
     partition: str = ""
     shares: Mapping[str, float] = field(default_factory=lambda: {"train": 0.6, "validation": 0.15, "test": 0.25})
     habits: Habits = field(default_factory=Habits)
-    surplus: tuple[tuple[int, float], ...] = ((3, 2.0), (4, 1.8), (7, 1.45), (1000, 1.25))
-    tolerance: float = 1.5
-    pairs: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     block_starts: tuple[int, ...] = ()
 
-
-@dataclass(eq=False)
-class PairPreset(Preset):
-    """A preset of matched pairs. A subclass defines a recipe, and `plan` if the recipe has no `pairs`.
-
-    The assemblies of the last options are cached, because every round of shards and `finish` need them.
-    """
-
-    recipe: ClassVar[Recipe]
-    _cached_options: Options | None = field(default=None, init=False)
-    _assemblies: dict[tuple[str, ...], Assembly] = field(default_factory=dict, init=False)  # by the names of the shards
-    _balanced: dict[bytes, np.ndarray] = field(default_factory=dict, init=False)  # see `Assembler`
-
-    def plan(self, options: Options) -> Plan:
-        """Return the pairs per cell, in the order in which cells choose them. Raises ConfigurationError for too small a
-        depth."""
-        plan: dict[Cell, int] = {}
-        for fold, pairs in self.recipe.pairs.items():
+    def plan(self, options: SetOptions) -> Plan:
+        """Return the pairs per cell, at least one, in the order in which cells choose them. Raises ConfigurationError for too
+        small a depth."""
+        plan: dict[PlanCell, int] = {}
+        for fold, pairs in self.pairs.items():
             first, last = min(pairs), max(pairs)
             deepest = options.max_depth or last
             if deepest < first:
                 raise ConfigurationError(f"--max-depth is {deepest}; the equations of this set have depth {first} at least.")
             for depth in range(first, deepest + 1):
-                block = sum(depth >= start for start in self.recipe.block_starts)
-                plan[Cell(block, fold, depth)] = pairs.get(depth, pairs[last])
-        return scaled(plan, options.equations)
+                block = sum(depth >= start for start in self.block_starts)
+                plan[PlanCell(block, fold, depth)] = pairs.get(depth, pairs[last])
+        if not options.equations:
+            return plan
+        scale = options.equations / (2 * sum(plan.values()))
+        return {cell: max(1, round(scale * pairs)) for cell, pairs in plan.items()}
 
-    def shards(self, options: Options, parts: Parts) -> list[Shard]:
-        """Return the shards of all rounds so far. The first round covers the plan with a surplus; later ones replace the pairs
-        that the gates of `assembly` dropped, until the plan is met or the cells that fall short are exhausted."""
-        plan, shards = self.plan(options), list[Shard]()
-        surplus = {cell: next(factor for last, factor in self.recipe.surplus if cell.depth <= last) for cell in plan}
-        requested: dict[Cell, float] = {cell: pairs * surplus[cell] for cell, pairs in plan.items()}
+    def rounds(self, options: SetOptions, parts: Parts) -> Generator[list[Shard], None, Product]:
+        """The first round covers the plan with a surplus; later ones replace the pairs that the gates of `assembly` dropped,
+        until the plan is met or the cells that fall short are exhausted."""
+        plan, names, balanced = self.plan(options), dict[PlanCell, list[str]](), dict[bytes, np.ndarray]()
+        surplus = {cell: next(factor for last, factor in SURPLUS if cell.depth <= last) for cell in plan}
+        requested: dict[PlanCell, float] = {cell: pairs * surplus[cell] for cell, pairs in plan.items()}
         for round_number in range(ROUNDS):
+            shards = list[Shard]()
             for cell, pairs in requested.items():
                 count = max(1, math.ceil(pairs / (SHARD if cell.depth > CROWDED else CROWDED_SHARD)))
                 for number in range(count):
                     name = f"{cell.block:03d}-{cell.fold}-{cell.depth:02d}-{round_number}-{number:04d}"
                     shards.append(Shard(name, {"cell": list(cell), "pairs": math.ceil(pairs / count)}))
-            if not {shard.name for shard in shards} <= set(parts.names()):
-                return shards
-            assembly, requested = self._assembly(options, parts, shards), {}
+                    names.setdefault(cell, []).append(name)
+            yield shards
+            assembly, requested = Assembly(parts, options.seed, balanced), {}
+            for block in dict.fromkeys(cell.block for cell in plan):
+                assembly.add(block, names, {cell: pairs for cell, pairs in plan.items() if cell.block == block})
+            kept = {cell: sum(map(len, rows_of_part.values())) for cell, rows_of_part in assembly.chosen.items()}
             for cell, planned in plan.items():
-                chosen, raw = assembly.count(cell), assembly.raw_pairs[cell]
+                chosen, raw = kept[cell], assembly.raw_pairs[cell]
                 if chosen < planned and assembly.new[cell] > WORTHWHILE * raw:
                     shortage = 2 * (planned - chosen) + 0.02 * planned
                     requested[cell] = min(3 * planned, shortage * raw / max(1, chosen) + 40)
             if not requested:
                 break
-        return shards
+        pairs_of_depth, dropped, short = Counter[int](), dict[str, dict[str, int]](), Counter[str]()
+        for cell, pairs in assembly.raw_pairs.items():
+            pairs_of_depth[cell.depth] += pairs
+        for (gate, depth), pairs in sorted(assembly.dropped.items()):
+            dropped.setdefault(gate, {})[str(depth)] = pairs
+        for cell, planned in plan.items():
+            short[f"{cell.fold}, depth {cell.depth}"] += planned - kept[cell]
+        notes = {
+            "pairs made, by depth": {str(depth): pairs for depth, pairs in sorted(pairs_of_depth.items())},
+            "pairs dropped, by gate and depth": dropped,
+            "pairs short of the plan": dict(+short),
+        }
+        return {FILES[fold]: _lines(fold, assembly, parts) for fold in FILES if fold in self.pairs}, notes
 
-    def _assembly(self, options: Options, parts: Parts, shards: list[Shard]) -> Assembly:
-        """Return the pairs of these shards that pass the gates of `assembly`."""
-        if options != self._cached_options:
-            self._cached_options, self._assemblies, self._balanced = options, {}, {}
-        key = tuple(shard.name for shard in shards)
-        if key not in self._assemblies:
-            names: dict[Cell, list[str]] = {}
-            for shard in shards:
-                names.setdefault(Cell(*shard.work["cell"]), []).append(shard.name)
-            plan, assembler = self.plan(options), Assembler(parts, options.seed, self.recipe.tolerance, self._balanced)
-            for block in dict.fromkeys(cell.block for cell in plan):
-                assembler.add(block, names, {cell: pairs for cell, pairs in plan.items() if cell.block == block})
-            self._assemblies[key] = assembler.result
-        return self._assemblies[key]
-
-    def make(self, options: Options, shard: Shard) -> Iterator[Row]:
+    def make(self, options: SetOptions, shard: Shard) -> Iterator[Row]:
         """Generate the raw pairs of one cell: a block, a fold and a depth."""
-        cell, requested, recipe = Cell(*shard.work["cell"]), shard.work["pairs"], self.recipe
-        maker = PairMaker(Grower(stream(options.seed, shard.name), recipe.habits), recipe.styles, recipe.partition)
+        cell, requested = PlanCell(*shard.work["cell"]), shard.work["pairs"]
+        maker = PairMaker(Grower(stream(options.seed, shard.name), self.habits), self.styles, self.partition)
         if cell.depth == 1:
-            atoms = (pair for pair in maker.atoms() if fold_of(pair.family, recipe.shares) == cell.fold)
+            atoms = (pair for pair in maker.atoms() if fold_of(pair.family, self.shares) == cell.fold)
             yield from map(row_of, islice(atoms, requested))
             return
         finished = without_variables = 0
         for _ in range(requested * TRIES):
             numeric = cell.depth < 3 or without_variables < NUMERIC_SHARE * requested
             start, family = maker.start(numeric)
-            if fold_of(family, recipe.shares) != cell.fold:
+            if fold_of(family, self.shares) != cell.fold:
                 continue
             pair = maker.make(start, family, cell.depth, numeric)
             if pair is None:
@@ -136,37 +127,11 @@ class PairPreset(Preset):
             row = row_of(pair)
             if options.no_cuts and any("cut" in line["certificate"] for line in row["members"]):
                 continue
-            without_variables += not any(side.variables for side in pair.true.sides)
+            without_variables += not pair.true.root.variables
             yield row
             finished += 1
             if finished == requested:
                 return
-
-    def finish(self, options: Options, parts: Parts) -> Product:
-        """Build one file per fold, and notes on the pairs that were generated, dropped and missing."""
-        plan, assembly = self.plan(options), self._assembly(options, parts, self.shards(options, parts))
-        pairs_of_depth, dropped, short = Counter[int](), dict[str, dict[str, int]](), Counter[str]()
-        for cell, pairs in assembly.raw_pairs.items():
-            pairs_of_depth[cell.depth] += pairs
-        for (gate, depth), pairs in sorted(assembly.dropped.items()):
-            dropped.setdefault(gate, {})[str(depth)] = pairs
-        for cell, pairs in plan.items():
-            short[f"{cell.fold}, depth {cell.depth}"] += pairs - assembly.count(cell)
-        notes = {
-            "pairs made, by depth": {str(depth): pairs for depth, pairs in sorted(pairs_of_depth.items())},
-            "pairs dropped, by gate and depth": dropped,
-            "pairs short of the plan": dict(+short),
-        }
-        folds = [fold for fold in FILES if any(cell.fold == fold for cell in plan)]
-        return Product({FILES[fold]: _lines(fold, assembly, parts) for fold in folds}, notes)
-
-
-def scaled(plan: dict[Cell, int], equations: int) -> dict[Cell, int]:
-    """Scale a plan to about `equations` in total, at least one pair per cell; 0 does not scale."""
-    if not equations:
-        return plan
-    factor = equations / (2 * sum(plan.values()))
-    return {cell: max(1, round(factor * pairs)) for cell, pairs in plan.items()}
 
 
 def row_of(pair: Pair) -> Row:
@@ -175,7 +140,7 @@ def row_of(pair: Pair) -> Row:
     The certificate of a member states the evidence for its verdict; a witness is a point of `truth` with the values of both
     sides. `cut` says that a value lies on a branch cut or at a branch point.
     """
-    lines, equations = list[Row](), (pair.true.equation, pair.false.equation)
+    lines, equations = list[Row](), (to_expression(pair.true.root, Equation), to_expression(pair.false.root, Equation))
     origins: tuple[Row, Row] = ({"derivation": pair.derivation}, {"style": pair.style})
     for member, equation, origin, label in zip((pair.true, pair.false), equations, origins, (1, 0), strict=True):
         certificate, witness = member.verdict.certificate, member.verdict.witness
@@ -185,7 +150,7 @@ def row_of(pair: Pair) -> Row:
                 parts = (value.real, value.imag)  # in six digits; what is small beside the number depends on the processor
                 sides[side] = [float(f"{part:.6g}") if abs(part) > NOISE * abs(value) else 0.0 for part in parts]
             certificate["witness"] = {"point": witness.point, **sides}
-        if is_on_cut(*(side.value for side in member.sides)):
+        if is_on_cut(*(side.value for side in member.root.children)):
             certificate["cut"] = True
         lines.append(to_dict(Example(equation, label, family=pair.family[:12], certificate={**certificate, **origin})))
     features = difference(*equations)

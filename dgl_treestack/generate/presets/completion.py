@@ -14,7 +14,9 @@ Shards are generated in three rounds: equations, candidates from all truths, and
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+
+import numpy as np
 
 from dgl_treestack.expression import Expression
 from dgl_treestack.generate.blanks import (
@@ -30,7 +32,7 @@ from dgl_treestack.generate.blanks import (
     true_equations,
 )
 from dgl_treestack.generate.nodes import Pool
-from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, pick, stream
+from dgl_treestack.generate.presets import Parts, Preset, Product, Row, SetOptions, Shard, pick, stream
 
 EQUATIONS = 4000
 DEPTHS, BLANK_DEPTHS, SIDES = range(8, 14), (0, 1, 2), ("left", "right")
@@ -46,57 +48,49 @@ class Completion(Preset):
     summary = "true equations of depth 8-13 with a blank of depth 0-2, and candidates with value classes"
     seed = 2018
 
-    def shards(self, options: Options, parts: Parts) -> list[Shard]:
-        (_, equations), present = _plan(options), set(parts.names())
-        if any(shard.name not in present for shard in equations):
-            return equations
+    def rounds(self, options: SetOptions, parts: Parts) -> Generator[list[Shard], None, Product]:
+        per_cell = max(1, round((options.equations or EQUATIONS) / (len(DEPTHS) * len(_CELLS))))
+        chunks = -(-per_cell // _CHUNK)
+        blanks = int(_SURPLUS * per_cell / chunks) + 1
+        equations = [
+            Shard(f"equations-{depth:02d}-{chunk:03d}", {"depth": depth, "blanks": blanks})
+            for depth in DEPTHS
+            for chunk in range(chunks)
+        ]
+        yield equations
         truths = {row["truth"] for row in parts.rows(*(shard.name for shard in equations))}
-        candidates = Shard("candidates", {"truths": sorted(truths)})
-        if candidates.name not in present:
-            return [*equations, candidates]
-        rows, fits = list(parts.rows(candidates.name)), []
+        yield [Shard("candidates", {"truths": sorted(truths)})]
+        candidates, fits = list(parts.rows("candidates")), list[Shard]()
         for shard in equations:
-            work = {"blanks": list(parts.rows(shard.name)), "candidates": rows}
+            work = {"blanks": list(parts.rows(shard.name)), "candidates": candidates}
             fits.append(Shard(shard.name.replace("equations", "fits"), work))
-        return [*equations, candidates, *fits]
-
-    def make(self, options: Options, shard: Shard) -> Iterator[Row]:
-        kind = shard.name.split("-")[0]
-        return {"equations": _blanks, "candidates": _candidates, "fits": _fits}[kind](options, shard)
-
-    def finish(self, options: Options, parts: Parts) -> Product:
-        per_cell, equations = _plan(options)
+        yield fits
         planned = {(depth, *cell): per_cell for depth in DEPTHS for cell in _CELLS}
-        names = [shard.name.replace("equations", "fits") for shard in equations]
-        lines, notes = kept(parts.rows(*names), planned, _CELL_NAME)
-        candidates = list(parts.rows("candidates"))
+        lines, notes = kept(parts.rows(*(shard.name for shard in fits)), planned, _CELL_NAME)
         sizes = {
             "candidates by depth": counted(row["depth"] for row in candidates),
             "classes": len({row["class"] for row in candidates}),
             "blanks of the commonest class": max(Counter(line["class"] for line in lines).values(), default=0),
         }
-        return Product({BLANKS_FILE: lines, CANDIDATES_FILE: candidates}, {**notes, **sizes})
+        return {BLANKS_FILE: lines, CANDIDATES_FILE: candidates}, {**notes, **sizes}
+
+    def make(self, options: SetOptions, shard: Shard) -> Iterator[Row]:
+        rng = stream(options.seed, shard.name)
+        if "depth" in shard.work:
+            return _blanks(rng, shard.work["depth"], shard.work["blanks"])
+        if "truths" in shard.work:
+            return _candidates(Filler(VARIABLES, rng), shard.work["truths"])
+        pool = Pool()
+        classes = {pool.tree(Expression.parse(row["text"])): row["class"] for row in shard.work["candidates"]}
+        return questions(pool, classes, shard.work["blanks"], CANDIDATES_FILE)
 
 
 PRESET = Completion()
 
 
-def _plan(options: Options) -> tuple[int, list[Shard]]:
-    """Return the blanks per depth and cell, and the shards that make them."""
-    per_cell = max(1, round((options.equations or EQUATIONS) / (len(DEPTHS) * len(_CELLS))))
-    chunks = -(-per_cell // _CHUNK)
-    blanks = int(_SURPLUS * per_cell / chunks) + 1
-    return per_cell, [
-        Shard(f"equations-{depth:02d}-{chunk:03d}", {"depth": depth, "blanks": blanks})
-        for depth in DEPTHS
-        for chunk in range(chunks)
-    ]
-
-
-def _blanks(options: Options, shard: Shard) -> Iterator[Row]:
+def _blanks(rng: np.random.Generator, depth: int, full: int) -> Iterator[Row]:
     """Make blanks for every cell; an equation is used for the emptiest cell for which it has a node."""
-    rng, counts = stream(options.seed, shard.name), dict.fromkeys(_CELLS, 0)
-    depth, full = shard.work["depth"], shard.work["blanks"]
+    counts = dict.fromkeys(_CELLS, 0)
     for equation, row in true_equations(rng, depth, 200 + _ATTEMPTS * full * len(_CELLS)):
         for cell in sorted((cell for cell in _CELLS if counts[cell] < full), key=counts.__getitem__):
             nodes = places_of_depth(equation, *cell)
@@ -109,10 +103,10 @@ def _blanks(options: Options, shard: Shard) -> Iterator[Row]:
             return
 
 
-def _candidates(options: Options, shard: Shard) -> Iterator[Row]:
+def _candidates(filler: Filler, texts: list[str]) -> Iterator[Row]:
     """Make the candidates: leaves, expressions of depth 1, truths, near misses. Earlier ones have priority."""
-    filler, candidates = Filler(VARIABLES, stream(options.seed, shard.name)), CandidateSet()
-    truths = [filler.pool.tree(Expression.from_prefix(text)) for text in shard.work["truths"]]
+    candidates = CandidateSet()
+    truths = [filler.pool.tree(Expression.from_prefix(text)) for text in texts]
     for node in (*filler.simple(), *truths):
         candidates.add(node)
     deep = [node for node in truths if node.depth == max(BLANK_DEPTHS)]
@@ -124,10 +118,3 @@ def _candidates(options: Options, shard: Shard) -> Iterator[Row]:
         if near_miss is not None:
             candidates.add(near_miss)
     return candidates.rows("f")
-
-
-def _fits(options: Options, shard: Shard) -> Iterator[Row]:
-    """Yield the lines of the blanks, with their right classes."""
-    pool = Pool()
-    classes = {pool.tree(Expression.parse(row["text"])): row["class"] for row in shard.work["candidates"]}
-    return questions(pool, classes, shard.work["blanks"], CANDIDATES_FILE)

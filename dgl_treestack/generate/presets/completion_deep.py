@@ -19,7 +19,7 @@ certificate lists under `right`. A ranking omits those under `doubtful` (it hold
 others are wrong.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import chain, zip_longest
 
 from dgl_treestack.expression import Equation
@@ -34,10 +34,9 @@ from dgl_treestack.generate.blanks import (
     places_of_depth,
     questions,
     true_equations,
-    verdict_on,
 )
-from dgl_treestack.generate.nodes import Node
-from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, pick, stream
+from dgl_treestack.generate.nodes import Node, verdict_on
+from dgl_treestack.generate.presets import Parts, Preset, Product, Row, SetOptions, Shard, pick, stream
 from dgl_treestack.truth import POINTS
 
 EQUATIONS, CANDIDATES = 500, 1000
@@ -58,18 +57,28 @@ class CompletionDeep(Preset):
     summary = "true equations of depth 8-14 with a blank of depth 1-13, and 1,000 candidates each"
     seed = 2021
 
-    def shards(self, options: Options, parts: Parts) -> list[Shard]:
+    def rounds(self, options: SetOptions, parts: Parts) -> Generator[list[Shard], None, Product]:
         blanks = max(1, round((options.equations or EQUATIONS) / (len(BLANK_DEPTHS) * len(VARIABLE_COUNTS))))
         chunks = -(-blanks // _CHUNK)
         sizes = {"blanks": -(-blanks // chunks), "candidates": CANDIDATES, "natural": NATURAL}
-        return [
+        shards = [
             Shard(f"{depth:02d}-{variables}-{chunk}", {"depth": depth, "variables": variables, **sizes})
             for depth in reversed(BLANK_DEPTHS)  # the slowest shards first, to use all processes
             for variables in VARIABLE_COUNTS
             for chunk in range(chunks)
         ]
+        yield shards
+        planned = {(shard.name,): sizes["blanks"] for shard in reversed(shards)}
+        rows = (row for (name,) in planned for row in parts.rows(name) if "lines" in row)
+        lines, notes = kept(rows, planned, "{}")
+        candidates = {
+            CANDIDATES_FILE.format(name): (row["candidate"] for row in parts.rows(name) if "candidate" in row)
+            for (name,) in planned
+        }
+        notes["by depth of the equation"] = counted(line["depth"] for line in lines)
+        return {BLANKS_FILE: lines, **candidates}, notes
 
-    def make(self, options: Options, shard: Shard) -> Iterator[Row]:
+    def make(self, options: SetOptions, shard: Shard) -> Iterator[Row]:
         filler = Filler(VARIABLES[: shard.work["variables"]], stream(options.seed, shard.name))
         blanks, natural = _gather(filler, shard.work)
         candidates = _candidates(filler, blanks, natural, shard.work)
@@ -77,17 +86,6 @@ class CompletionDeep(Preset):
         yield from questions(filler.pool, candidates.ordered, rows, CANDIDATES_FILE.format(shard.name))
         for line in candidates.rows(f"{shard.name}-"):
             yield {"candidate": line}
-
-    def finish(self, options: Options, parts: Parts) -> Product:
-        planned = {shard.name: shard.work["blanks"] for shard in reversed(self.shards(options, parts))}
-        rows = (row for row in parts.rows(*planned) if "lines" in row)
-        lines, notes = kept(rows, {(name,): count for name, count in planned.items()}, "{}")
-        candidates = {
-            CANDIDATES_FILE.format(name): (row["candidate"] for row in parts.rows(name) if "candidate" in row)
-            for name in planned
-        }
-        depths = {"by depth of the equation": counted(line["depth"] for line in lines)}
-        return Product({BLANKS_FILE: lines, **candidates}, {**notes, **depths})
 
 
 PRESET = CompletionDeep()

@@ -6,7 +6,7 @@ different, in all folds together. Files named `binary-...` have the same lists a
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from statistics import median
 
 import numpy as np
@@ -15,7 +15,7 @@ from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.language import find
 from dgl_treestack.expression.operators import Node
-from dgl_treestack.generate.presets import FILES, Options, Parts, Preset, Product, Row, Shard, deal, stream
+from dgl_treestack.generate.presets import FILES, Deal, Parts, Preset, Product, Row, SetOptions, Shard, stream
 
 COUNTS = {"test": 10_000, "train": 90_000, "validation": 5_000}  # the paper has no validation fold
 FUNCTIONS: dict[str, Callable[[list[int]], int]] = {
@@ -34,12 +34,24 @@ class ListOps(Preset):
     summary = "ListOps: nested lists of digits, labelled by their value, 90,000 for training and 10,000 for the test"
     seed = 2018
 
-    def shards(self, options: Options, parts: Parts) -> list[Shard]:
-        total = sum(target_counts(options).values())
+    def rounds(self, options: SetOptions, parts: Parts) -> Generator[list[Shard], None, Product]:
+        scale, language = options.scale(sum(COUNTS.values())), find("listops")
+        target = {fold: max(10, round(scale * count)) for fold, count in COUNTS.items()}
+        total = sum(target.values())
         count = max(1, round(total / _SHARD))
-        return [Shard(f"{i:03d}", {"trees": round(_SURPLUS * total / count) + 10}) for i in range(count)]
+        yield [Shard(f"{i:03d}", {"trees": round(_SURPLUS * total / count) + 10}) for i in range(count)]
+        folds = np.repeat([*target], [*target.values()])
+        plan = iter(stream(options.seed, "folds").permutation(folds).tolist())  # short lists are rare in later shards
+        dealt = Deal(parts.rows(), {(): plan}, "lo", 1)
+        files = {FILES[fold]: dealt.lines[fold] for fold in target}
+        for fold in target:
+            trees = [(line, binary(Expression.parse(line["text"], language))) for line in dealt.lines[fold]]
+            lines = [to_dict(Example(tree, line["label"], line["id"], fold)) for line, tree in trees]
+            files[f"binary-{FILES[fold]}"] = lines
+        labels = Counter(line["label"] for lines in dealt.lines.values() for line in lines)
+        return files, {"labels": dict(sorted(labels.items())), "missing": total - dealt.kept.total()}
 
-    def make(self, options: Options, shard: Shard) -> Iterator[Row]:
+    def make(self, options: SetOptions, shard: Shard) -> Iterator[Row]:
         rng, texts = stream(options.seed, shard.name), set[str]()
         while len(texts) < shard.work["trees"]:
             names, texts_of_leaves, arities = draw(rng)
@@ -50,27 +62,8 @@ class ListOps(Preset):
                 line = to_dict(Example(tree, str(evaluate(tree)), fold="train"))
                 yield {"keys": [text], "cell": [], "lines": [line]}
 
-    def finish(self, options: Options, parts: Parts) -> Product:
-        target, language = target_counts(options), find("listops")
-        folds = [fold for fold, count in target.items() for _ in range(count)]
-        plan = iter(stream(options.seed, "folds").permutation(folds).tolist())  # short lists are rare in later shards
-        dealt = deal(parts.rows(*parts.names()), {(): plan}, "lo", 1)
-        files = {FILES[fold]: dealt.lines[fold] for fold in target}
-        for fold in target:
-            trees = [(line, binary(Expression.parse(line["text"], language))) for line in dealt.lines[fold]]
-            lines = [to_dict(Example(tree, line["label"], line["id"], fold)) for line, tree in trees]
-            files[f"binary-{FILES[fold]}"] = lines
-        labels = Counter(line["label"] for lines in dealt.lines.values() for line in lines)
-        return Product(files, {"labels": dict(sorted(labels.items())), "missing": len(folds) - dealt.kept.total()})
-
 
 PRESET = ListOps()
-
-
-def target_counts(options: Options) -> dict[str, int]:
-    """Return the number of trees of every fold."""
-    scale = options.equations / sum(COUNTS.values()) if options.equations else 1.0
-    return {fold: max(10, round(scale * count)) for fold, count in COUNTS.items()}
 
 
 def draw(rng: np.random.Generator) -> tuple[list[str], list[str | None], list[int]]:

@@ -11,14 +11,14 @@ everywhere or false everywhere. Over the 64 assignments:
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import numpy as np
 
 from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.language import find
-from dgl_treestack.generate.presets import Cell, Options, Parts, Preset, Product, Row, Shard, deal, stream
+from dgl_treestack.generate.presets import Cell, Deal, Parts, Preset, Product, Row, SetOptions, Shard, stream
 
 TEST = (6, 410, 2198, 4104, 5361, 6027, 5816, 4707, 3347, 2230, 1444, 864, 853)  # pairs by size
 TRAIN = (30, 2319, 12451, 23252, 30373, 34152, 32952)
@@ -37,17 +37,25 @@ class Logic(Preset):
     summary = "propositional logic: the relation of two formulas, training with up to 6 operators, test with up to 12"
     seed = 2015
 
-    def shards(self, options: Options, parts: Parts) -> list[Shard]:
+    def rounds(self, options: SetOptions, parts: Parts) -> Generator[list[Shard], None, Product]:
         """Small sizes, of which there are few pairs, have one shard each; larger sizes several with some surplus."""
-        shards = []
+        shards, plan, planned, rng = list[Shard](), dict[Cell, Iterator[str]](), 0, stream(options.seed, "folds")
         for size, quota in enumerate(quotas(options)):
             total = sum(quota.values())
             count = 1 if size < 3 else -(-total // _SHARD)
             pairs = total if count == 1 else round(1.02 * total / count) + 10
             shards += [Shard(f"{size:02d}-{i:03d}", {"size": size, "pairs": pairs}) for i in range(count)]
-        return shards
+            folds = np.repeat([*quota], [*quota.values()])
+            plan[size,] = iter(rng.permutation(folds).tolist())  # pairs of short formulas are rare in later shards
+            planned += total
+        yield shards
+        dealt, shares = Deal(parts.rows(), plan, "pl", 1), {}
+        for fold, lines in dealt.lines.items():
+            counts = Counter(line["label"] for line in lines)
+            shares[fold] = {label: f"{100 * count / counts.total():.1f} %" for label, count in counts.most_common()}
+        return dealt.files(), {"relations": shares, "missing": planned - dealt.kept.total()}
 
-    def make(self, options: Options, shard: Shard) -> Iterator[Row]:
+    def make(self, options: SetOptions, shard: Shard) -> Iterator[Row]:
         rng, size, language = stream(options.seed, shard.name), shard.work["size"], find("logic")
         pairs = set[tuple[str, str]]()
         while len(pairs) < shard.work["pairs"]:
@@ -62,26 +70,13 @@ class Logic(Preset):
                 line = to_dict(Example(equation, relation(left[1], right[1]), fold="train"))
                 yield {"keys": [" = ".join(pair)], "cell": [size], "lines": [line]}
 
-    def finish(self, options: Options, parts: Parts) -> Product:
-        rng, plan, planned = stream(options.seed, "folds"), dict[Cell, Iterator[str]](), 0
-        for size, quota in enumerate(quotas(options)):
-            folds = [fold for fold, count in quota.items() for _ in range(count)]
-            plan[size,] = iter(rng.permutation(folds).tolist())  # pairs of short formulas are rare in later shards
-            planned += len(folds)
-        dealt, shares = deal(parts.rows(*parts.names()), plan, "pl", 1), {}
-        for fold, lines in dealt.lines.items():
-            counts = Counter(line["label"] for line in lines)
-            shares[fold] = {label: f"{100 * count / counts.total():.1f} %" for label, count in counts.most_common()}
-        return Product(dealt.files(), {"relations": shares, "missing": planned - dealt.kept.total()})
-
 
 PRESET = Logic()
 
 
-def quotas(options: Options) -> list[dict[str, int]]:
+def quotas(options: SetOptions) -> list[dict[str, int]]:
     """Return, by size, the number of pairs of every fold."""
-    published = sum(TEST) + sum(TRAIN)
-    scale = min(1.0, options.equations / published) if options.equations else 1.0
+    scale = min(1.0, options.scale(sum(TEST) + sum(TRAIN)))
     table = []
     for size, count in enumerate(TEST):
         quota = {"test": max(2, round(scale * count))}

@@ -12,7 +12,7 @@ holds random bits that define the order of the operands of sums and products; th
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, repeat
@@ -25,7 +25,7 @@ from dgl_treestack.data.formats import Example, to_dict
 from dgl_treestack.expression import Expression
 from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.generate.grow import BINARY, UNARY
-from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, deal, stream
+from dgl_treestack.generate.presets import Deal, Parts, Preset, Product, Row, SetOptions, Shard, stream
 from dgl_treestack.truth import judge_at_fixed_points
 
 DECIMAL = "decimal"
@@ -36,7 +36,8 @@ FOLDS = ("train",) * 8 + ("validation", "test")
 _LARGE = 1200  # equations in a shard of sums, products or powers
 _DRAWN = 6  # pairs of operands drawn per trade
 
-Judged = tuple[Expression, bool, Row | None]  # an equation, whether it holds, and its certificate; None: `truth` judges it
+# An equation, whether it holds, and its certificate; None: `truth` judges it. Equations 0 and 1 are a pair, 2 and 3 the next.
+Family = list[tuple[Expression, bool, Row | None]]
 
 LARGEST = 314  # arguments and results are within 3.14, as in the papers
 NEAREST, NEAR = 5, 30  # a wrong result is at least 0.05 off; up to 0.3 it is a near miss
@@ -76,8 +77,9 @@ class Numeric(Preset):
     summary = "function evaluations and decimal trees, true and false, in numbers with two decimals"
     seed = 2018
 
-    def shards(self, options: Options, parts: Parts) -> list[Shard]:
-        shards = []
+    def rounds(self, options: SetOptions, parts: Parts) -> Generator[list[Shard], None, Product]:
+        """One round; families that have an equation in common with an earlier one are dropped."""
+        shards, planned = list[Shard](), Counter[str]()
         for kind in KINDS:
             equations = round((options.equations or EQUATIONS) * SHARES[kind])
             trades_of_kind = max(1, round(equations / 4))
@@ -85,16 +87,20 @@ class Numeric(Preset):
             for i in range(count):
                 size = trades_of_kind // count + (i < trades_of_kind % count)
                 shards.append(Shard(f"{kind}-{i:03d}", {"kind": kind, "trades": size}))
-        return shards
+            planned[kind] = 4 * trades_of_kind
+        yield shards
+        dealt = Deal(parts.rows(), {(kind,): repeat("") for kind in KINDS}, "")
+        short = {kind: {"wanted": planned[kind], "made": made} for kind in KINDS if (made := dealt.kept[kind,]) < planned[kind]}
+        return dealt.files(), {"dropped as duplicates": dealt.dropped["duplicate"], "fell short": short}
 
-    def make(self, options: Options, shard: Shard) -> Iterator[Row]:
+    def make(self, options: SetOptions, shard: Shard) -> Iterator[Row]:
         rng, kind, count = stream(options.seed, shard.name), shard.work["kind"], shard.work["trades"]
         # A common first fold would put all equations of a small set into the training fold.
         start = int(rng.integers(len(FOLDS)))
         families = _decimals(rng, count) if kind == DECIMAL else _evaluations(kind, rng, count)
         for index, judged in enumerate(families):
             family, fold, lines = f"{shard.name}-{index}", FOLDS[(start + index) % len(FOLDS)], list[Row]()
-            for i, (equation, holds, certificate) in enumerate(judged):  # equations 0 and 1 are a pair, 2 and 3 the next
+            for i, (equation, holds, certificate) in enumerate(judged):
                 if certificate is None:
                     verdict = judge_at_fixed_points(equation)
                     certificate = {"verdict": verdict.verdict, "points": verdict.points}
@@ -102,32 +108,18 @@ class Numeric(Preset):
                 lines.append(to_dict(Example(equation, int(holds), f"{family}-{i}", fold, pair, family, certificate)))
             yield {"keys": [canonical_key(equation) for equation, *_ in judged], "cell": [kind], "lines": lines}
 
-    def finish(self, options: Options, parts: Parts) -> Product:
-        """Build the files, without families that have an equation in common with an earlier one."""
-        dealt = deal(parts.rows(*parts.names()), {(kind,): repeat("") for kind in KINDS}, "")
-        planned = Counter[str]()
-        for shard in self.shards(options, parts):
-            planned[shard.work["kind"]] += 4 * shard.work["trades"]
-        count_of_kind = {kind: dealt.kept[kind,] for kind in KINDS}
-        short = {
-            kind: {"wanted": planned[kind], "made": count_of_kind[kind]}
-            for kind in KINDS
-            if count_of_kind[kind] < planned[kind]
-        }
-        return Product(dealt.files(), {"dropped as duplicates": dealt.dropped["duplicate"], "fell short": short})
-
 
 PRESET = Numeric()
 
 
-def _evaluations(name: str, rng: np.random.Generator, count: int) -> Iterator[list[Judged]]:
+def _evaluations(name: str, rng: np.random.Generator, count: int) -> Iterator[Family]:
     """Yield families of one trade: two evaluations with their own results and with each other's."""
     candidates = _drawn(name, rng, _DRAWN * count) if name in BINARY else evaluations(name)
     results = np.array([evaluation.result for evaluation in candidates], int)
     possible = trades(tradable(candidates), np.abs(results[:, None] - results) <= NEAR, rng)
     for i, j in islice(balanced(candidates, possible) if name in BINARY else possible, count):
         order = (rng.random(BITS) < 0.5).tolist()
-        family: list[Judged] = []
+        family = Family()
         for a, b in ((i, i), (i, j), (j, j), (j, i)):
             evaluation, result = candidates[a], candidates[b].result
             operands = [number(argument, order[k]) for k, argument in enumerate(evaluation.arguments)]
@@ -153,13 +145,13 @@ def _drawn(name: str, rng: np.random.Generator, count: int) -> Sequence[Evaluati
     return list(by_sizes.values())
 
 
-def _decimals(rng: np.random.Generator, count: int) -> Iterator[list[Judged]]:
+def _decimals(rng: np.random.Generator, count: int) -> Iterator[Family]:
     """Yield families of two trades: of two numbers with the same digits in another order, and of their negatives."""
     numbers = [n for n in range(1, LARGEST + 1) if n % 100]
-    sorted_digits = np.array([sorted(digits(n)) for n in numbers])
+    sorted_digits = np.array([sorted(f"{n:03d}") for n in numbers])
     allowed = (sorted_digits[:, None] == sorted_digits[None]).all(axis=2) & ~np.eye(len(numbers), dtype=bool)
     for i, j in islice(trades(allowed, allowed, rng), -(-count // 2)):
-        family: list[Judged] = []
+        family = Family()
         for sign in (1, -1):
             order = (rng.random(BITS) < 0.5).tolist()
             for a, b in ((i, i), (i, j), (j, j), (j, i)):
@@ -190,16 +182,6 @@ def evaluations(name: str) -> tuple[Evaluation, ...]:
     return tuple(evaluation for evaluation in attempts if evaluation)
 
 
-@lru_cache(maxsize=1)
-def curves() -> np.ndarray:
-    """Return a table of (argument + LARGEST, result + LARGEST): whether any unary function has this result there."""
-    table = np.zeros((2 * LARGEST + 1,) * 2, bool)
-    for name in UNARY:
-        for evaluation in evaluations(name):
-            table[evaluation.arguments[0] + LARGEST, evaluation.result + LARGEST] = True
-    return table
-
-
 def tradable(candidates: Sequence[Evaluation]) -> np.ndarray:
     """Return a table (i, j): whether i may take the result of j, which must have the same sign and be plausible, but wrong.
 
@@ -214,7 +196,10 @@ def tradable(candidates: Sequence[Evaluation]) -> np.ndarray:
     arguments = np.array([evaluation.arguments for evaluation in candidates])  # (n, arity)
     allowed = ((results[:, None] < 0) == (results < 0)) & (np.abs(values[:, None] - results) >= NEAREST)
     if name not in BINARY:
-        return allowed & curves()[arguments + LARGEST, results + LARGEST]
+        curves = np.array([(*curve.arguments, curve.result) for other in UNARY for curve in evaluations(other)])
+        has_curve = np.zeros((2 * LARGEST + 1,) * 2, bool)  # whether any unary function has this result at this argument
+        has_curve[tuple(curves.T + LARGEST)] = True
+        return allowed & has_curve[arguments + LARGEST, results + LARGEST]
     operands = arguments.T[:, :, None] / 100
     for slot in (0, 1):
         fixed = operands[1 - slot]
@@ -270,31 +255,21 @@ def number(hundredths: int, swapped: bool = False) -> Expression:
     return leaf if hundredths >= 0 else commuted("Mul", _MINUS_ONE, leaf, swapped)
 
 
-def digits(hundredths: int) -> tuple[int, int, int]:
-    """Return the digit before the point and the two after it.
-
-    >>> digits(-129)
-    (1, 2, 9)
-    """
-    size = abs(hundredths)
-    return size // 100, size // 10 % 10, size % 10
-
-
 def spelt(hundredths: int, order: Order) -> Expression:
     """Return the number as a sum of digits times powers of ten, the sum times -1 if it is negative."""
-    integer_part, *decimals = digits(hundredths)
+    integer_part, *decimals = map(int, f"{abs(hundredths):03d}")
     terms = [_INTEGERS[integer_part]]
     exponents = _MINUS_ONE, commuted("Mul", _MINUS_ONE, _INTEGERS[2], order[1])
     for digit, exponent, swapped in zip(decimals, exponents, (order[0], order[2]), strict=True):
         if digit:
             power = Expression.node("Pow", _INTEGERS[10], exponent)
             terms.append(power if digit == 1 else commuted("Mul", _INTEGERS[digit], power, swapped))
-    if len(terms) == 3 and order[5]:
-        tree = commuted("Add", terms[0], commuted("Add", terms[1], terms[2], order[3]), order[4])
-    else:
-        tree = terms[0]
-        for term, swapped in zip(terms[1:], order[3:5], strict=False):
-            tree = commuted("Add", tree, term, swapped)
+    if len(terms) == 3 and order[5]:  # the two decimals first
+        terms[1:] = [commuted("Add", terms[1], terms[2], order[3])]
+        order = (*order[:3], order[4], *order[4:])
+    tree = terms[0]
+    for term, swapped in zip(terms[1:], order[3:5], strict=False):
+        tree = commuted("Add", tree, term, swapped)
     return tree if hundredths >= 0 else commuted("Mul", _MINUS_ONE, tree, order[6])
 
 

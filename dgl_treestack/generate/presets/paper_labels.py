@@ -12,7 +12,7 @@ for comparison with published figures.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -24,11 +24,11 @@ from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.generate.grow import BINARY, UNARY, VARIABLES
-from dgl_treestack.generate.nodes import Node, Pool, find, to_equation
-from dgl_treestack.generate.presets import Cell, Deal, Options, Parts, Preset, Product, Row, Shard, deal, pick, stream
+from dgl_treestack.generate.nodes import Node, Pool, find, to_expression
+from dgl_treestack.generate.presets import Cell, Deal, Parts, Preset, Product, Row, SetOptions, Shard, pick, stream
 from dgl_treestack.generate.presets.paper import COUNTS, TRAINING_DEPTH
 from dgl_treestack.generate.rewrite import AXIOMS as IDENTITIES
-from dgl_treestack.generate.rewrite import Axiom, instantiate, load_axioms, match
+from dgl_treestack.generate.rewrite import Axiom, apply_to_both, instantiate, load_axioms, match
 from dgl_treestack.truth import judge_at_fixed_points
 
 AXIOMS = IDENTITIES.with_name("axioms_paper.txt")
@@ -66,11 +66,10 @@ class PaperLabels(Preset):
     summary = "the papers' convention: axioms with both signs of the roots, single mutations, labels never verified"
     seed = 2018
 
-    def shards(self, options: Options, parts: Parts) -> list[Shard]:
-        """Return the shards of all rounds so far. A round has one shard of shallow equations, and shards of equal size of the
-        others."""
-        target, shards = target_counts(options), list[Shard]()
-        requested = target
+    def rounds(self, options: SetOptions, parts: Parts) -> Generator[list[Shard], None, Product]:
+        """A round has one shard of shallow equations, and shards of equal size of the others."""
+        target = requested = target_counts(options)
+        names = list[str]()
         for round_number in range(_ROUNDS):
             shallow = Counter({cell: count for cell, count in requested.items() if cell[0] <= SHALLOW})
             deep = requested - shallow
@@ -78,65 +77,55 @@ class PaperLabels(Preset):
             for i in range(number_of_shares):
                 ends = {cell: (n * i // number_of_shares, n * (i + 1) // number_of_shares) for cell, n in deep.items()}
                 shares.append(Counter({cell: end - start for cell, (start, end) in ends.items() if end > start}))
-            for i, share in enumerate(shares):
-                if share:
-                    quota = [[*cell, count] for cell, count in sorted(share.items())]
-                    shards.append(Shard(f"{round_number}-{i:03d}", {"quota": quota}))
-            names = [shard.name for shard in shards]
-            if not set(names) <= set(parts.names()):
-                break
-            missing = target - _dealt(options, parts, names).kept
+            shards = [
+                Shard(f"{round_number}-{i:03d}", {"quota": [[*cell, count] for cell, count in sorted(share.items())]})
+                for i, share in enumerate(shares)
+                if share
+            ]
+            yield shards
+            names += [shard.name for shard in shards]
+            rng = stream(options.seed, "folds")
+            plan = {}
+            for cell, count in target.items():
+                is_validation = (rng.random() < VALIDATION_SHARE for _ in range(count))  # drawn when its row comes
+                folds = ("test", "test") if cell[0] > TRAINING_DEPTH else ("train", "validation")
+                plan[cell] = map(folds.__getitem__, is_validation)
+            dealt = Deal(parts.rows(*sorted(names)), plan, "p")
+            missing = target - dealt.kept
             if not missing:
                 break
             # A new shard first finds equations that exist already, so it gets a larger quota than is missing.
             requested = Counter({cell: 3 * count + 3 for cell, count in missing.items()})
-        return shards
+        judged = dict[str, Counter[str]]()
+        for label, fold in product((1, 0), dealt.lines):
+            verdicts = judged.setdefault(f"label {label}, depth {'8-13' if fold == 'test' else '1-7'}", Counter())
+            verdicts.update(line["certificate"]["judged"] for line in dealt.lines[fold] if line["label"] == label)
+        notes = {
+            "labels": "the papers', not verified; a single mutation leaves traces that a model without recursion can see",
+            "judged": {name: dict(sorted(counts.items())) for name, counts in judged.items()},
+            "fell short": {f"depth {depth}, label {label}": count for (depth, label), count in sorted(missing.items())},
+        }
+        return dealt.files(), notes
 
-    def make(self, options: Options, shard: Shard) -> Iterator[Row]:
+    def make(self, options: SetOptions, shard: Shard) -> Iterator[Row]:
         quota: Quota = Counter({(depth, label): count for depth, label, count in shard.work["quota"]})
         for equation, label in unverified(load_axioms(AXIOMS), quota, stream(options.seed, shard.name)):
             certificate = {"convention": "papers", "judged": judge_at_fixed_points(equation, _BUDGET).verdict}
             line = to_dict(Example(equation, label, fold="train", certificate=certificate))
             yield {"keys": [canonical_key(equation)], "cell": [equation.depth, label], "lines": [line]}
 
-    def finish(self, options: Options, parts: Parts) -> Product:
-        dealt, judged = _dealt(options, parts, parts.names()), dict[str, Counter[str]]()
-        for label, fold in product((1, 0), dealt.lines):
-            verdicts = judged.setdefault(f"label {label}, depth {'8-13' if fold == 'test' else '1-7'}", Counter())
-            verdicts.update(line["certificate"]["judged"] for line in dealt.lines[fold] if line["label"] == label)
-        short = target_counts(options) - dealt.kept
-        notes = {
-            "labels": "the papers', not verified; a single mutation leaves traces that a model without recursion can see",
-            "judged": {name: dict(sorted(counts.items())) for name, counts in judged.items()},
-            "fell short": {f"depth {depth}, label {label}": count for (depth, label), count in sorted(short.items())},
-        }
-        return Product(dealt.files(), notes)
-
 
 PRESET = PaperLabels()
 
 
-def target_counts(options: Options) -> Quota:
+def target_counts(options: SetOptions) -> Quota:
     """Return the number of equations of each depth and label."""
-    scale = options.equations / sum(COUNTS.values()) if options.equations else 1.0
-    quota: Quota = Counter()
+    scale, quota = options.scale(sum(COUNTS.values())), Quota()
     for depth, count in COUNTS.items():
         total = max(2, round(scale * count))
         quota[depth, 1] = round(CORRECT[depth] * total)
         quota[depth, 0] = total - quota[depth, 1]
     return quota
-
-
-def _dealt(options: Options, parts: Parts, names: Iterable[str]) -> Deal:
-    """Deal the rows of some parts, in the order of their names; deep equations are for the test."""
-    rng = stream(options.seed, "folds")
-
-    def folds(cell: Cell, count: int) -> Iterator[str]:
-        for _ in range(count):
-            is_validation = rng.random() < VALIDATION_SHARE
-            yield "test" if cell[0] > TRAINING_DEPTH else "validation" if is_validation else "train"
-
-    return deal(parts.rows(*sorted(names)), {cell: folds(cell, n) for cell, n in target_counts(options).items()}, "p")
 
 
 def unverified(axioms: Iterable[Axiom], quota: Mapping[Cell, int], rng: np.random.Generator) -> Iterator[tuple[Equation, int]]:
@@ -223,23 +212,22 @@ class Dictionary:
             index = int(self.rng.integers(root.size))
             if not index:
                 name = pick(BINARY, self.rng)
-                operand = self.pool.tree(constant(self.rng)) if self.rng.random() < 0.5 else self._fresh(root)
+                is_constant = self.rng.random() < 0.5
+                operand = constant(self.rng) if is_constant else Expression.leaf("Symbol", fresh(root.variables, self.rng))
                 before = self.rng.random() < 0.5
-                pairs = [(operand, side) if before else (side, operand) for side in root.children]
-                return to_equation(*(self.pool.node(name, *pair) for pair in pairs))
+                operands = 2 * (self.pool.tree(operand),)
+                return to_expression(apply_to_both(self.pool, name, root, operands, 0 if before else 1), Equation)
             node = find(root, index)
             # rules with a bare variable as source are tried on leaves only; otherwise trees would only grow
             rules = self._rules.get(node.label, []) + ([] if node.children else self._rules.get("", []))
             matches = [(target, bound) for source, target in rules if (bound := match(source, node)) is not None]
             if matches:
                 target, bindings = pick(matches, self.rng)
-                new = instantiate(self.pool, target, bindings, lambda: self._fresh(root))
-                return to_equation(*self.pool.replace(root, index, new).children)
+                new = instantiate(
+                    self.pool, target, bindings, lambda: self.pool.leaf("Symbol", fresh(root.variables, self.rng))
+                )
+                return to_expression(self.pool.replace(root, index, new), Equation)
         return None
-
-    def _fresh(self, root: Node) -> Node:
-        """Return a variable that the equation does not use, or any if it uses all."""
-        return self.pool.leaf("Symbol", fresh(root.variables, self.rng))
 
 
 def single_mutation(equation: Equation, rng: np.random.Generator) -> Equation:

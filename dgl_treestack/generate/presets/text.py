@@ -16,12 +16,12 @@ of about 1 / r. Words that occur once in the training text, or never, are replac
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from dgl_treestack.generate.presets import Options, Parts, Preset, Product, Row, Shard, pick, stream
+from dgl_treestack.generate.presets import Parts, Preset, Product, Row, SetOptions, Shard, pick, stream
 
 SENTENCES, SHARES = 24_000, {"train": 0.84, "valid": 0.08, "test": 0.08}
 TOPICS, FAVOURITE = 40, 0.6  # the probability that a noun, verb or adjective is one of the topic's words
@@ -49,23 +49,11 @@ class Text(Preset):
     summary = "a text in an invented language with agreement over nested clauses, for language models"
     seed = 2015
 
-    def shards(self, options: Options, parts: Parts) -> list[Shard]:
+    def rounds(self, options: SetOptions, parts: Parts) -> Generator[list[Shard], None, Product]:
         sentences = options.equations or SENTENCES
         count = max(1, round(sentences / (_SHARD * 19)))
-        return [Shard(f"{i:03d}", {"sentences": -(-sentences // count)}) for i in range(count)]
-
-    def make(self, options: Options, shard: Shard) -> Iterator[Row]:
-        lexicon, rng = make_lexicon(options.seed), stream(options.seed, shard.name)
-        left = shard.work["sentences"]
-        while left:
-            writer = Writer(lexicon, int(rng.integers(TOPICS)), rng)
-            for _ in range(min(left, int(rng.integers(8, 31)))):
-                words, depth = writer.sentence()
-                yield {"text": " ".join(words), "depth": depth, "label": None}
-                left -= 1
-
-    def finish(self, options: Options, parts: Parts) -> Product:
-        rows = list(parts.rows(*parts.names()))
+        yield [Shard(f"{i:03d}", {"sentences": -(-sentences // count)}) for i in range(count)]
+        rows = list(parts.rows())
         ends = np.cumsum([round(share * len(rows)) for share in SHARES.values()])[:-1]
         bounds = [0, *ends.tolist(), len(rows)]
         files = {f"text.{part}.txt": rows[bounds[i] : bounds[i + 1]] for i, part in enumerate(SHARES)}
@@ -74,7 +62,17 @@ class Text(Preset):
             row["text"] = " ".join(word if counts[word] > 1 else "<unk>" for word in row["text"].split())
         words = {name: sum(len(row["text"].split()) for row in of_file) for name, of_file in files.items()}
         vocabulary = {word for row in files["text.train.txt"] for word in row["text"].split()}
-        return Product(files, {"words, without ends of sentences": words, "vocabulary": len(vocabulary)})
+        return files, {"words, without ends of sentences": words, "vocabulary": len(vocabulary)}
+
+    def make(self, options: SetOptions, shard: Shard) -> Iterator[Row]:
+        lexicon, rng = make_lexicon(options.seed), stream(options.seed, shard.name)
+        left = shard.work["sentences"]
+        while left:
+            writer = Writer(lexicon, int(rng.integers(TOPICS)), rng)
+            for _ in range(min(left, int(rng.integers(8, 31)))):
+                words, depth = writer.sentence()
+                yield {"text": " ".join(words), "depth": depth, "label": None}
+                left -= 1
 
 
 @dataclass
@@ -120,11 +118,10 @@ class Writer:
         words = [determiner, *adjectives, self.lexicon.stems["noun"][noun] + PLURAL * number]
         kind = self.rng.random()
         if kind < 0.2:
-            place, _, depth = (
-                self.phrase(level)
-                if self.rng.random() < 0.3
-                else ([self.lexicon.stems["noun"][self._stem("noun")]], None, level)
-            )
+            if self.rng.random() < 0.3:
+                place, _, depth = self.phrase(level)
+            else:
+                place = [self.lexicon.stems["noun"][self._stem("noun")]]
             words += [pick(PLACES, self.rng), *place]
         elif kind < 0.4 and level < DEEPEST:
             if self.rng.random() < 0.5:  # who sees the house
@@ -137,18 +134,13 @@ class Writer:
 
     def _stem(self, kind: str) -> int:
         """Draw the index of a stem: one of the topic's favourites, or any."""
-        favourites = self.lexicon.favourites[self.topic][kind]
-        if self.rng.random() < FAVOURITE:
-            return int(favourites[_rank(len(favourites), self.rng)])
-        return _rank(len(self.lexicon.stems[kind]), self.rng)
+        favourites, stems = self.lexicon.favourites[self.topic][kind], range(len(self.lexicon.stems[kind]))
+        words = favourites if self.rng.random() < FAVOURITE else stems
+        rank = int((len(words) + 1) ** self.rng.random()) - 1  # with a probability of about 1 / (rank + 1)
+        return int(words[rank])
 
     def _inflected(self, kind: str, agreement: Agreement) -> str:
         return self.lexicon.stems[kind][self._stem(kind)] + ENDINGS[kind][agreement]
-
-
-def _rank(count: int, rng: np.random.Generator) -> int:
-    """Draw a rank from 0 to count - 1 with probability proportional to 1 / (rank + 1), nearly."""
-    return int((count + 1) ** rng.random()) - 1
 
 
 def make_lexicon(seed: int) -> Lexicon:

@@ -12,7 +12,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from unittest import mock
@@ -31,42 +31,34 @@ def digest(*parts: object) -> str:
 def folder() -> Path:
     """Return the folder of the cache: TREESTACK_CACHE_DIR, or a folder in the user's cache. It is made if there is none.
 
-    Raises ConfigurationError when it cannot be made, or when others own it or can write to it.
+    Raises ConfigurationError when it cannot be made, or when others own it, can write to it, or could put another one in its
+    place. A folder above it may be writable for the user's primary group, of which there is often one per user, and for all
+    where the sticky bit keeps them from renaming what is not theirs, as in /tmp.
     """
     path = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dgl_treestack"
     path = Path(os.environ.get("TREESTACK_CACHE_DIR") or path).absolute()
+    fault, user = "", os.geteuid()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _check_private(path)
-    except OSError as error:
-        raise ConfigurationError(f"The folder of native code, {path}, cannot be used: {error.strerror}. {REMEDY}") from None
-    return path
-
-
-def _check_private(path: Path) -> None:
-    """Raise ConfigurationError when others own a folder, can write to it, or could put another one in its place.
-
-    A folder above it may be writable for the user's primary group, of which there is often one per user, and for all where the
-    sticky bit keeps them from renaming what is not theirs, as in /tmp.
-    """
-    info, user = path.stat(), os.geteuid()
-    if info.st_uid != user:
-        raise ConfigurationError(
-            f"The folder of native code, {path}, belongs to another user, who could run code as you. {REMEDY}"
-        )
-    if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise ConfigurationError(
-            f"The folder of native code, {path}, can be written by others, who could run code as you. Delete it, or, if you "
-            f"know what is in it, run chmod 700 on it. {REMEDY}"
-        )
-    for parent in path.resolve().parents:
-        above = parent.stat()
-        by_group = above.st_mode & stat.S_IWGRP and above.st_gid not in (0, os.getegid())
-        if above.st_uid not in (0, user) or ((above.st_mode & stat.S_IWOTH or by_group) and not above.st_mode & stat.S_ISVTX):
-            raise ConfigurationError(
-                f"Others can replace the folder of native code, {path}, because they own {parent} or can write to it, and so "
-                f"run code as you. {REMEDY}"
+        info = path.stat()
+        for parent in path.resolve().parents:
+            above = parent.stat()
+            by_group = above.st_mode & stat.S_IWGRP and above.st_gid not in (0, os.getegid())
+            is_writable = (above.st_mode & stat.S_IWOTH or by_group) and not above.st_mode & stat.S_ISVTX
+            if above.st_uid not in (0, user) or is_writable:
+                fault = f"can be replaced by others, who own {parent} or can write to it, and could run code as you."
+                break
+        if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            fault = (
+                "can be written by others, who could run code as you. Delete it, or, if you know what is in it, chmod 700 it."
             )
+        if info.st_uid != user:
+            fault = "belongs to another user, who could run code as you."
+    except OSError as error:
+        fault = f"cannot be used: {error.strerror}."
+    if fault:
+        raise ConfigurationError(f"The folder of native code, {path}, {fault} {REMEDY}")
+    return path
 
 
 def is_intact(path: Path) -> bool:
@@ -105,10 +97,8 @@ def _find(key: str, suffix: str) -> Path | None:
     for path in sorted(folder().glob(f"{key}-*{suffix}")):
         if is_intact(path):
             return path
-        try:
+        with suppress(OSError):  # the folder may be read-only
             path.unlink(missing_ok=True)
-        except OSError:
-            continue  # the folder is read-only
     return None
 
 
@@ -129,11 +119,10 @@ def private_folders() -> Iterator[None]:
 def _unpacked(process: int) -> str:
     """Return a temporary folder of this process. process: its id, because a forked process needs one of its own."""
     path = tempfile.mkdtemp(prefix="treestack-")
-    atexit.register(_remove, path, process)
+
+    @atexit.register
+    def _() -> None:
+        if os.getpid() == process:
+            shutil.rmtree(path, ignore_errors=True)
+
     return path
-
-
-def _remove(path: str, process: int) -> None:
-    """Delete a folder of a process, in that process."""
-    if os.getpid() == process:
-        shutil.rmtree(path, ignore_errors=True)

@@ -7,7 +7,6 @@ import re
 import threading
 import warnings
 import weakref
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -45,19 +44,29 @@ def eager(step: TracedStep, backward: bool) -> Any:
 def compiled(step: TracedStep, backward: bool) -> Any:
     """A step, or its gradient, as a `Graph` of native code for any number of rows and nodes: cached, or traced and compiled."""
     library, key = native(), _cache_key(step, backward)
+
+    def build() -> tuple[Path, list[int]]:
+        return _compile(step.backward if backward else step.forward, *step.examples(backward=backward))
+
+    def write_note(folder: Path) -> Path:
+        path, used = build()
+        note = folder / "note.json"
+        note.write_text(json.dumps([path.name, used]))
+        return note
+
     with private_folders():
         if key is None:
-            path, used = _build(step, backward)
+            path, used = build()
         else:
             # By its key, the first step of a Tree-SMU whose kernels are on disk takes 0.10 s; tracing the step only to
             # find them took 13.5 s.
-            note = cached(key, ".json", lambda folder: _write_note(folder, *_build(step, backward)))
+            note = cached(key, ".json", write_note)
             name, used = json.loads(note.read_text())
             path = note.with_name(name)
             if not is_intact(path):
                 with suppress(OSError):
                     note.unlink()
-                path, used = _build(step, backward)
+                path, used = build()
         return _load(library, path, used, step.cell)
 
 
@@ -77,20 +86,6 @@ def _load(library: Any, path: Path, used: list[int], cell: nn.Module) -> Any:
         return graphs[-1][1]
 
 
-def _build(step: TracedStep, backward: bool) -> tuple[Path, list[int]]:
-    """Return the file with the native code of a step, or of its gradient, and the indices of the inputs that it uses."""
-    examples, rows_per_node = step.examples(backward=backward)
-    graph, used = _trace(step.backward if backward else step.forward, examples, rows_per_node)
-    return _compile(graph, [examples[i] for i in used], [rows_per_node[i] for i in used]), used
-
-
-def _write_note(folder: Path, path: Path, used: Sequence[int]) -> Path:
-    """Write the note of a step, the name of its kernel and the indices of the inputs that it uses, into a folder."""
-    note = folder / "note.json"
-    note.write_text(json.dumps([path.name, used]))
-    return note
-
-
 def _cache_key(step: TracedStep, backward: bool) -> str | None:
     """The cache key of a kernel, computed without tracing it; None if the cell's code is not from this package.
 
@@ -106,7 +101,8 @@ def _cache_key(step: TracedStep, backward: bool) -> str | None:
     if " at 0x" in text:  # an object whose repr does not say what it computes
         return None
     classes, form = [type(cell).__qualname__ for cell in cells], (step.form, step.dtype, step.device)
-    return digest(_sources(), classes, text, step.layout, form, backward, platform_key(), OPTIONS)
+    layout = step.products, step.y_shapes, step.destinations, step.calls_with_gradient
+    return digest(_sources(), classes, text, layout, form, backward, platform_key(), OPTIONS)
 
 
 @cache
@@ -138,17 +134,19 @@ def _trace(function: Any, examples: list[Tensor], rows_per_node: list[int]) -> t
     return graph, used
 
 
-def _compile(graph: torch.fx.GraphModule, examples: list[Tensor], rows_per_node: Sequence[int]) -> Path:
-    """Return the file with the native code of a graph."""
+def _compile(function: Any, examples: list[Tensor], rows_per_node: list[int]) -> tuple[Path, list[int]]:
+    """Return the file with the native code of a function, and the indices of the inputs that it uses."""
+    graph, used = _trace(function, examples, rows_per_node)
     nodes, rows = Dim("nodes", min=1), Dim("rows", min=1)
-    dynamic = [{0: count * nodes if count > 1 else nodes if count else rows} for count in rows_per_node]
+    dynamic = [{0: n * nodes if n > 1 else nodes if n else rows} for n in (rows_per_node[i] for i in used)]
+    examples = [examples[i] for i in used]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.export.export(graph, tuple(examples), dynamic_shapes=tuple(dynamic), strict=False)
     # Strides belong to the key: a kernel that was made for contiguous rows writes to wrong places, without an error.
     layouts = [(str(tensor.dtype), str(tensor.device), tuple(tensor.shape[1:]), tensor.stride()) for tensor in examples]
     constants = [repr((name, value.tolist())) for name, value in program.constants.items() if isinstance(value, Tensor)]
-    inline = [write("x") for write in _torch.INLINE.values()]
+    inline = [code.format(x="x") for code in _torch.INLINE.values()]
     key = digest(program.graph_module.code, layouts, platform_key(), OPTIONS, inline, *constants)
 
     def build(folder: Path) -> Path:
@@ -157,4 +155,4 @@ def _compile(graph: torch.fx.GraphModule, examples: list[Tensor], rows_per_node:
         logger.info("compiling a kernel")
         return _torch.package(program, folder / "kernel.pt2", OPTIONS)
 
-    return cached(key, ".pt2", build)
+    return cached(key, ".pt2", build), used

@@ -67,6 +67,7 @@ def _build(folder: Path) -> Path:
     torch_folder, file = Path(torch.__file__).parent, folder / "native.so"
     include = torch_folder / "include"
     folders = [f"-I{include}", f"-I{include / 'torch/csrc/api/include'}", f"-I{PYTHON}", f"-L{torch_folder / 'lib'}"]
+    # As torch was built, or the linker does not find its symbols.
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
     libraries = ["-ltorch", "-ltorch_cpu", "-ltorch_python", "-lc10"]
     command = [str(_torch.cpp_compiler()), *FLAGS, abi, str(SOURCES[0]), "-o", str(file), *folders, *libraries]

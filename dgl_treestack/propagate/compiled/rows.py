@@ -6,6 +6,7 @@ elements (a view, a slice, a stack, the gradient of one) is run once on the posi
 rows, or parts of rows, make up every row. Sums over rows become additions. Other operations are applied to unsplit tensors.
 """
 
+import itertools
 import math
 import operator
 from collections.abc import Callable, Iterable
@@ -28,20 +29,16 @@ MOVING = {
 
 
 class Rows:
-    """A tensor (n, *entries.shape, W) as an array of tensors (n, W); None is a row of zeros. like: a row of the same size."""
+    """A tensor (n, *shape, W) as an array `entries` of tensors (n, W), where None is a row of zeros.
 
-    def __init__(self, entries: np.ndarray, like: Tensor):
-        self.entries, self.like = entries, like
+    rows: in order. like: a row of the same size, in place of the first row that is not None where there is none.
+    """
 
-    @classmethod
-    def filled(cls, shape: tuple[int, ...], rows: Iterable[Tensor | None], like: Tensor | None = None) -> "Rows":
-        """From the rows in order. like: by default the first row that is not None."""
-        entries = np.empty(shape, dtype=object)
+    def __init__(self, shape: tuple[int, ...], rows: Iterable[Tensor | None], like: Tensor | None = None):
+        self.entries = np.empty(shape, dtype=object)
         for index, row in zip(np.ndindex(shape), rows, strict=True):
-            entries[index] = row
-        like = next((row for row in entries.flat if row is not None), like)
-        assert like is not None, "a tensor of zeros needs a size"
-        return cls(entries, like)
+            self.entries[index] = row
+        self.like: Tensor = next(row for row in (*self.entries.flat, like) if row is not None)
 
     def list(self) -> list[Tensor]:
         """All rows, zeros included."""
@@ -72,7 +69,7 @@ class RowByRow(torch.fx.Interpreter):
         return _to_rows(tensor)
 
     def output(self, target: Any, args: Any, kwargs: Any) -> Any:
-        return map_aggregate(args[0], _to_tensor)
+        return map_aggregate(args[0], _unsplit)
 
     def run_node(self, n: torch.fx.Node) -> Any:
         self.current = n
@@ -81,7 +78,7 @@ class RowByRow(torch.fx.Interpreter):
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         sources: list[Tensor] = []
         map_aggregate((args, kwargs), lambda value: sources.extend(value.list()) if isinstance(value, Rows) else None)
-        results = [Rows.filled(shape, [_joined(parts, sources) for parts in rows], sources[0]) for shape, rows in self.moves[n]]
+        results = [Rows(shape, [_joined(parts, sources) for parts in rows], sources[0]) for shape, rows in self.moves[n]]
         return results if isinstance(n.meta["val"], list | tuple) else results[0]
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
@@ -98,7 +95,7 @@ class RowByRow(torch.fx.Interpreter):
         def argument(value: Any) -> Any:
             if type(value) is int and value and value % self.nodes == 0:  # a size: a multiple of the number of nodes
                 return self.count * (value // self.nodes)
-            return _to_tensor(value)
+            return _unsplit(value)
 
         return map_aggregate(target(*map_aggregate(args, argument), **map_aggregate(kwargs, argument)), _to_rows)
 
@@ -112,42 +109,40 @@ def _move(node: torch.fx.Node) -> Move | None:
 
     The operation is run on the positions of all elements, counted from 1, so that a 0 in its results is a zero.
     """
-    widths: list[int] = []
+    firsts, count = list[int](), 0  # the position of the first element of every row, the number of elements
 
     def positions(argument: torch.fx.Node) -> Any:
+        nonlocal count
         value = argument.meta["val"]
-        start, rows = sum(widths) + 1, math.prod(value.shape[1:-1])
-        widths.extend([value.shape[-1]] * rows)
-        counted = torch.arange(start, sum(widths) + 1).view(1, *value.shape[1:])
-        return counted.expand(value.shape)
+        start, count = count, count + math.prod(value.shape[1:])
+        firsts.extend(range(start + 1, count + 1, value.shape[-1]))
+        return torch.arange(start + 1, count + 1).view(1, *value.shape[1:]).expand(value.shape)
 
     inputs = [argument.meta["val"] for argument in node.all_input_nodes]
     if not all(_can_be_rows(value) for value in inputs):
         return None
     results = node.target(*map_arg(node.args, positions), **map_arg(node.kwargs, positions))  # type: ignore[operator]
-    ends, move = np.cumsum(widths), []
+    move = []
     for result in results if isinstance(results, list | tuple) else [results]:
         if result.dim() < 2 or not result.shape[-1] or math.prod(result.shape[1:-1]) > MAX_ROWS:
             return None
         if result.shape[0] != inputs[0].shape[0] or not bool((result == result[:1]).all()):  # moves nodes, too
             return None
         table = result[0].numpy()
-        move.append((table.shape[:-1], [_parts(row, ends) for row in table.reshape(-1, table.shape[-1])]))
+        move.append((table.shape[:-1], [_parts(row, np.array(firsts)) for row in table.reshape(-1, table.shape[-1])]))
     return move
 
 
-def _parts(positions: np.ndarray, ends: np.ndarray) -> list[Span]:
+def _parts(positions: np.ndarray, firsts: np.ndarray) -> list[Span]:
     """The parts of a row; part (-1, 0, k) is k zeros."""
-    source = np.where(positions > 0, np.searchsorted(ends, positions - 1, side="right"), -1)
-    starts = np.flatnonzero(np.concatenate([[True], (np.diff(positions) != 1) | (np.diff(source) != 0)]))
+    source = np.searchsorted(firsts, positions, side="right") - 1
+    new_part = (np.diff(source) != 0) | ((np.diff(positions) != 1) & (source[1:] >= 0))
+    cuts = [0, *(np.flatnonzero(new_part) + 1).tolist(), len(positions)]
     parts: list[Span] = []
-    for begin, end in zip(starts, [*starts[1:], len(positions)], strict=True):
+    for begin, end in itertools.pairwise(cuts):
         row = int(source[begin])
-        offset = int(positions[begin] - 1 - (ends[row - 1] if row else 0)) if row >= 0 else 0
-        if row < 0 and parts and parts[-1][0] < 0:
-            parts[-1] = (-1, 0, parts[-1][2] + 1)
-        else:
-            parts.append((row, offset, offset + int(end - begin)))
+        offset = int(positions[begin] - firsts[row]) if row >= 0 else 0
+        parts.append((row, offset, offset + end - begin))
     return parts
 
 
@@ -185,7 +180,7 @@ def _pointwise(target: Any, args: Any, kwargs: Any) -> Any:
             return None
         return target(*(torch.zeros_like(like) if operand is None else operand for operand in operands), **kwargs)
 
-    return Rows.filled(shape, (row(index) for index in np.ndindex(shape)), like)
+    return Rows(shape, (row(index) for index in np.ndindex(shape)), like)
 
 
 ZERO_OF_ZERO = {aten.tanh_backward.default, aten.sigmoid_backward.default, aten.neg.default, aten.div.Tensor, aten.mul.Scalar}
@@ -203,23 +198,23 @@ def _sum(x: Rows, dims: Any = None, keepdim: bool = False) -> Any:
     shape = moved.shape[1:]
     if keepdim:
         shape = (*x.entries.shape[:axis], 1, *x.entries.shape[axis + 1 :])
-    return Rows.filled(shape, rows, x.like)
+    return Rows(shape, rows, x.like)
 
 
 def _copy(into: Rows, x: Any) -> Any:
     if not (isinstance(x, Rows) and into.entries.shape == x.entries.shape):
         return NotImplemented
-    return Rows.filled(x.entries.shape, [a.copy_(b) for a, b in zip(into.list(), x.list(), strict=True)])
+    return Rows(x.entries.shape, [a.copy_(b) for a, b in zip(into.list(), x.list(), strict=True)])
 
 
 def _index_select(x: Rows, dim: int, index: Tensor) -> Any:
     if dim:
         return NotImplemented
-    return Rows.filled(x.entries.shape, [row.index_select(0, index) for row in x.list()])
+    return Rows(x.entries.shape, [row.index_select(0, index) for row in x.list()])
 
 
 def _full_like(x: Rows, value: Any = 0.0, **kwargs: Any) -> Any:
-    return Rows.filled(x.entries.shape, [torch.full_like(x.like, value)] * x.entries.size)
+    return Rows(x.entries.shape, [torch.full_like(x.like, value)] * x.entries.size)
 
 
 # `prod` and `cumprod` are not split: a cell that writes them as multiplications is. For Tree-Queue that took native
@@ -234,11 +229,11 @@ RULES: dict[Any, Callable[..., Any]] = {  # for a first argument that is split; 
 
 
 def _to_rows(tensor: Any) -> Any:
-    """A tensor as rows, unless it has too many."""
+    """A tensor as rows, unless it has too many; other values unchanged."""
     if not _can_be_rows(tensor):
         return tensor
     shape = tuple(int(size) for size in tensor.shape[1:-1])
-    return Rows.filled(shape, [reduce(lambda rows, i: rows.select(1, i), index, tensor) for index in np.ndindex(shape)])
+    return Rows(shape, [reduce(lambda rows, i: rows.select(1, i), index, tensor) for index in np.ndindex(shape)])
 
 
 def _can_be_rows(value: Any) -> bool:
@@ -247,5 +242,5 @@ def _can_be_rows(value: Any) -> bool:
     return bool(value.shape[-1]) and math.prod(value.shape[1:-1]) <= MAX_ROWS
 
 
-def _to_tensor(value: Any) -> Any:
+def _unsplit(value: Any) -> Any:
     return value.tensor() if isinstance(value, Rows) else value

@@ -1,7 +1,7 @@
 """The compiled `Stepper`. The loops over frontiers are in csrc/sweep.cpp; this module assembles their inputs."""
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -28,8 +28,8 @@ class _Steps:
         index = {None: -1} | {id(tensor): i for i, tensor in enumerate(tensors)}
         self.stacks: dict[tuple[str, str], Any] = {}  # by product and suffix of its parameters
         self.products: list[tuple[OperatorLinear, list[str]]] = []  # of every stack, with the keys of its rows
-        for product, linear in _products(cell).items():
-            places = [linear.places[linear.keys[operator.name]] for operator in cell.operators]
+        for product, linear in cell.products.items():
+            places = [linear.places[operator.name] for operator in cell.operators]
             for suffix, keys in linear.stacks.items():
                 parameters = [index[tensor if tensor is None else id(tensor)] for tensor in linear.stack(suffix)]
                 rows = [row if suffix_of_row == suffix else -1 for suffix_of_row, row in places]
@@ -40,23 +40,19 @@ class _Steps:
 _steps_of_cell: "WeakKeyDictionary[Cell, _Steps]" = WeakKeyDictionary()
 
 
-def _products(cell: Cell) -> dict[str, OperatorLinear]:
-    """The products of a cell by name."""
-    return cast(dict[str, OperatorLinear], dict(cell.products.items()))
-
-
 class CompiledStepper:
     """A `Stepper` without signals. It stores no buffers: outputs of the autograd function would keep its graph alive."""
 
     def __init__(self, work: Work, build: Build):
         self.work, self.build = work, build
+        self.per_node = [*([] if work.inputs is None else [work.inputs]), *work.noise.values()]
         cell, plan = work.cell, work.plan
         if cell.other_parameters():
             raise ConfigurationError(
                 f"{type(cell).__name__} has parameters besides those of add_product and add_map: native code computes no "
                 f"gradients of them. Use the engine 'levels'."
             )
-        self.parameters = tensors = [tensor for linear in _products(cell).values() for tensor in linear.tensors()]
+        self.parameters = tensors = [tensor for linear in cell.products.values() for tensor in linear.tensors()]
         steps = _steps_of_cell.get(cell)
         # Weights that were tied after the first use lost their gradients with the old indices, and untied ones kept
         # wrong ones.
@@ -67,33 +63,28 @@ class CompiledStepper:
             arity: (Form(arity, work.inputs is not None, tuple(work.noise)), work.arena.dtype, work.arena.device, build)
             for arity in dict.fromkeys(frontier.arity for frontier in plan.frontiers)
         }
+        library = native()  # which registers the custom operator that a traced step calls
         for key in self.keys.values():
             if key not in steps.steps:
-                self._make_step(key)
+                with torch.inference_mode(False):  # the cached step is used in training too
+                    traced, order = TracedStep(cell, *key[:3]), [*steps.stacks]
+                    suffix = {name: str(key[0].arity) if linear.by_arity else "" for name, linear in cell.products.items()}
+                    calls = [order.index((product, suffix[product])) for product in traced.products]
+                    steps.steps[key] = traced, library.Step(calls, build(traced, False))
         frontiers = [
-            native().Frontier(
+            library.Frontier(
                 *(frontier.arity, frontier.start, frontier.stop - frontier.start, frontier.children, frontier.nodes),
                 *([steps.operator_index[name] for name in frontier.operators], frontier.sizes),
             )
             for frontier in plan.frontiers
         ]
         native_steps = {arity: steps.steps[key][1] for arity, key in self.keys.items()}
-        limits = work.options.deferred_weight, work.options.deferred_rows
-        self.sweep = native().Sweep(native_steps, [*steps.stacks.values()], frontiers, tensors, *limits)
-
-    def _make_step(self, key: tuple) -> None:
-        cell = self.work.cell
-        native()  # registers the custom operator
-        with torch.inference_mode(False):  # the cached step is used in training too
-            traced = TracedStep(cell, *key[:3])
-            order, products = [*self.steps.stacks], _products(cell)
-            suffix = {name: str(traced.form.arity) if linear.by_arity else "" for name, linear in products.items()}
-            calls = [order.index((product, suffix[product])) for product in traced.layout.products]
-            self.steps.steps[key] = traced, native().Step(calls, self.build(traced, False))
+        limits = work.arena.options.deferred_weight, work.arena.options.deferred_rows
+        self.sweep = library.Sweep(native_steps, [*steps.stacks.values()], frontiers, tensors, *limits)
 
     def forward(self, buffers: Buffers, recording: bool) -> None:
         arena, mark = self.work.arena, self.work.arena.mark()
-        self.sweep.forward(list(buffers.values()), self._per_node(), self._block(all_frontiers=recording), recording)
+        self.sweep.forward(list(buffers.values()), self.per_node, self._block(all_frontiers=recording), recording)
         if not recording:
             arena.reset_to(mark)
 
@@ -101,10 +92,10 @@ class CompiledStepper:
         for key in self.keys.values():
             if key not in self.steps.with_backward:
                 traced, step = self.steps.steps[key]
-                step.set_backward(self.build(traced, True), traced.layout.destinations, traced.layout.calls_with_gradient)
+                step.set_backward(self.build(traced, True), traced.destinations, traced.calls_with_gradient)
                 self.steps.with_backward.add(key)
         block = self._block(all_frontiers=False)
-        self.sweep.backward(list(buffers.values()), self._per_node(), list(gradients.values()), input_gradient, block)
+        self.sweep.backward(list(buffers.values()), self.per_node, list(gradients.values()), input_gradient, block)
 
     def take_gradients(self) -> list[Tensor | None]:
         gradients, used = self.sweep.take_gradients()
@@ -112,13 +103,10 @@ class CompiledStepper:
             linear.used.update([keys[row] for row in rows])
         return gradients
 
-    def _per_node(self) -> list[Tensor]:
-        return [*([] if self.work.inputs is None else [self.work.inputs]), *self.work.noise.values()]
-
     def _block(self, *, all_frontiers: bool) -> Tensor:
         """Memory for the results of linear maps: of all frontiers, or of the largest one."""
         sizes = [0]
         for frontier in self.work.plan.frontiers:
             count, (traced, _) = frontier.stop - frontier.start, self.steps.steps[self.keys[frontier.arity]]
-            sizes.append(sum(count * torch.Size(shape).numel() + ALIGNMENT for shape in traced.layout.y_shapes))
+            sizes.append(sum(count * torch.Size(shape).numel() + ALIGNMENT for shape in traced.y_shapes))
         return self.work.arena.empty(sum(sizes) if all_frontiers else max(sizes))

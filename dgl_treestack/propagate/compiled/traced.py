@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from dgl_treestack import _torch
-from dgl_treestack.cells import Cell, OperatorLinear, Shape, State
+from dgl_treestack.cells import Cell, Shape, State
 
 
 @dataclass(frozen=True)
@@ -29,49 +29,29 @@ class Form:
     noise: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Layout:
-    """What the native loop needs to know about a step.
+class _TracedOps:
+    """`Ops` that records the product, x and result y of every call of `linear`.
 
-    products: the product of every call of `linear`. y_shapes: shapes of the results, without the first dimension.
-    destinations: for every gradient that `backward` returns, the index of its field, or -1 for external input.
-    calls_with_gradient: the calls whose x and gradient of y `backward` returns after that.
+    saved: the results, for backward; without them, the custom operator `treestack::linear` computes them.
     """
 
-    products: tuple[str, ...]
-    y_shapes: tuple[Shape, ...]
-    destinations: tuple[int, ...] = ()
-    calls_with_gradient: tuple[int, ...] = ()
-
-
-class _ForwardOps:
-    """`Ops` that calls the custom operator `treestack::linear`, and records products and results."""
-
-    def __init__(self, cell: Cell, arity: int):
-        self.cell, self.arity = cell, arity
+    def __init__(self, cell: Cell, arity: int, saved: Sequence[Tensor] | None = None):
+        self.cell, self.arity, self.saved = cell, arity, saved
         self.products: list[str] = []
+        self.x: list[Tensor] = []
         self.y: list[Tensor] = []
 
     def linear(self, product: str, x: Tensor) -> Tensor:
         # Products of one x are not joined, because their shapes would have to agree. It costs the Tree-RNN with a
         # scalar stack, whose step has five products, a tenth of the time at batch 32.
-        width = cast(OperatorLinear, self.cell.products[product]).width(self.arity)
+        call, (of_node, of_child) = len(self.x), self.cell.products[product].outputs
         self.products.append(product)
-        self.y.append(torch.ops.treestack.linear(x.contiguous(), len(self.y), width, False))
-        return self.y[-1]
-
-
-class _BackwardOps:
-    """`Ops` that returns the saved results, and records every x."""
-
-    def __init__(self, y: Sequence[Tensor]):
-        self.y = y
-        self.x: list[Tensor] = []
-
-    def linear(self, product: str, x: Tensor) -> Tensor:
-        call = len(self.x)
         self.x.append(x.contiguous())
-        return cast(Tensor, _SavedLinear.apply(self.x[call], self.y[call], call))
+        if self.saved is None:
+            self.y.append(torch.ops.treestack.linear(self.x[call], call, of_node + of_child * self.arity, False))
+        else:
+            self.y.append(cast(Tensor, _SavedLinear.apply(self.x[call], self.saved[call], call)))
+        return self.y[call]
 
 
 class _SavedLinear(torch.autograd.Function):
@@ -93,18 +73,23 @@ class _SavedLinear(torch.autograd.Function):
 
 
 class TracedStep:
-    """Forward and backward of a cell's step of one form, their layout, and example inputs for tracing."""
+    """Forward and backward of a cell's step of one form, example inputs for tracing, and what the native loop needs to know:
+
+    products: the product of every call of `linear`. y_shapes: shapes of the results, without the first dimension.
+    destinations: for every gradient that `backward` returns, the index of its field, or -1 for external input.
+    calls_with_gradient: the calls whose x and gradient of y `backward` returns after that.
+    """
 
     def __init__(self, cell: Cell, form: Form, dtype: torch.dtype, device: torch.device):
         self._cell, self.form, self.dtype, self.device = weakref.ref(cell), form, dtype, device
         external = [(cell.input_size,)] if form.external else []
         self.node_shapes: list[Shape] = [*external, *(cell.noise[name] for name in form.noise)]
         with _torch.fake_tensors():
-            ops, nodes = _ForwardOps(cell, form.arity), 3
+            ops, nodes = _TracedOps(cell, form.arity), 3
             cell.checked((self._step(ops, *self._read(self._inputs(nodes, 2 * nodes))), {}), nodes)
-            self.layout = Layout(tuple(ops.products), tuple(tuple(y.shape[1:]) for y in ops.y))
+            self.products, self.y_shapes = tuple(ops.products), tuple(tuple(y.shape[1:]) for y in ops.y)
             gradients, pairs = self._gradients(self.examples(backward=True)[0])
-        self.layout = Layout(self.layout.products, self.layout.y_shapes, tuple(gradients), tuple(sorted(pairs)))
+        self.destinations, self.calls_with_gradient = tuple(gradients), tuple(sorted(pairs))
 
     @property
     def cell(self) -> Cell:
@@ -115,7 +100,7 @@ class TracedStep:
 
     def forward(self, tensors: list[Tensor]) -> list[Tensor]:
         """See the module's docstring."""
-        ops = _ForwardOps(self.cell, self.form.arity)
+        ops = _TracedOps(self.cell, self.form.arity)
         state = self._step(ops, *self._read(tensors))
         rows = [row for name in self.cell.fields for row in rows_of(state[name])]
         for destination, row in zip(tensors[-len(rows) :], rows, strict=True):
@@ -129,7 +114,7 @@ class TracedStep:
 
     def _gradients(self, tensors: list[Tensor]) -> tuple[dict[int, Tensor], dict[int, tuple[Tensor, Tensor]]]:
         """Gradients by destination, and x and gradient of y by call, where there is a gradient."""
-        fields, calls = list(self.cell.fields), len(self.layout.products)
+        fields, calls = list(self.cell.fields), len(self.products)
         row_gradients = tensors[-len(fields) :]
         y = [saved.detach().requires_grad_() for saved in tensors[-len(fields) - calls : -len(fields)]]
         children, per_node = self._read(tensors)
@@ -137,7 +122,7 @@ class TracedStep:
         if self.form.external:
             leaves[-1] = per_node[0] = per_node[0].detach().requires_grad_()
         with torch.enable_grad():
-            ops = _BackwardOps(y)
+            ops = _TracedOps(self.cell, self.form.arity, y)
             state = self._step(ops, children, per_node)
             outputs = [(state[name], g) for name, g in zip(fields, row_gradients, strict=True) if state[name].requires_grad]
             gradients = torch.autograd.grad(
@@ -166,11 +151,11 @@ class TracedStep:
         The numbers of nodes and rows differ from every other size, so that the tracer does not confuse them.
         """
         arity, state_shapes = self.form.arity, list(self.cell.fields.values())
-        shapes = [*state_shapes, *self.node_shapes, *self.layout.y_shapes]
+        shapes = [*state_shapes, *self.node_shapes, *self.y_shapes]
         sizes = {size for shape in shapes for size in (*shape, torch.Size(shape).numel())}
         nodes = next(n for n in range(1009, 10**6, 2) if not {n, n * arity, 2 * n * arity + 1} & sizes)
         inputs = self._inputs(nodes, 2 * nodes * arity + 1)
-        last = [self._random(nodes, shape) for shape in ([*self.layout.y_shapes] if backward else []) + state_shapes]
+        last = [self._random(nodes, shape) for shape in ([*self.y_shapes] if backward else []) + state_shapes]
         if not backward:
             last = [row for state in last for row in rows_of(state)]
         return [*inputs, *last], [*[0] * len(state_shapes), arity, *[1] * (len(self.node_shapes) + len(last))]

@@ -7,7 +7,7 @@ The linear maps of a frontier are one autograd function; autograd alone would re
 gradients once per use.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,20 +18,15 @@ from dgl_treestack.propagate.levels.linear_maps import LinearMaps
 from dgl_treestack.propagate.levels.plan import Frontier
 from dgl_treestack.propagate.levels.sweep import Buffers, Work
 
-
-class StepRecord(NamedTuple):
-    """Inputs of a step (the children's fields, perhaps external input) and its outputs."""
-
-    inputs: list[Tensor]
-    outputs: Buffers
+# Inputs of a step (the children's fields, perhaps external input) and its outputs.
+StepRecord = tuple[list[Tensor], Buffers]
 
 
 class EagerStepper:
     """A `Stepper` that runs `Cell.node` for every frontier."""
 
     def __init__(self, work: Work):
-        self.is_grouped = work.arena.device.type != "cpu" if work.options.group is None else work.options.group
-        self.work, self.maps = work, LinearMaps(work, is_grouped=self.is_grouped)
+        self.work, self.maps = work, LinearMaps(work)
         self.others = [parameter for parameter in work.cell.other_parameters() if parameter.requires_grad]
         self.other_gradients: list[Tensor | None] = [None] * len(self.others)
         self.parameters = [*self.maps.parameters, *self.others]
@@ -41,14 +36,14 @@ class EagerStepper:
     def forward(self, buffers: Buffers, recording: bool) -> None:
         arena = self.work.arena
         # 65,536 equations: 9.1 GB with records, 2.3 without, for a third more time.
-        keep_records = recording and self.work.plan.rows <= self.work.options.recorded_rows
+        keep_records = recording and self.work.plan.rows <= self.work.arena.options.recorded_rows
         for frontier in self.work.plan.frontiers:
             mark = arena.mark()
-            record = self._step(frontier, buffers, keep_records)
-            for name, value in record.outputs.items():
+            inputs, outputs = self._step(frontier, buffers, keep_records)
+            for name, value in outputs.items():
                 buffers[name][frontier.start : frontier.stop, : value.shape[1]] = value.detach()
             if keep_records:
-                self.records.append(record)
+                self.records.append((inputs, outputs))
             else:
                 arena.reset_to(mark)
 
@@ -58,15 +53,15 @@ class EagerStepper:
         for i in reversed(range(len(self.work.plan.frontiers))):
             frontier, mark = self.work.plan.frontiers[i], arena.mark()
             self.collect(i, gradients)
-            record = self.records[i] if self.records else self._step(frontier, buffers, recording=True)
-            outputs = {name: value for name, value in record.outputs.items() if value.requires_grad}
+            inputs, outputs = self.records[i] if self.records else self._step(frontier, buffers, recording=True)
+            outputs = {name: value for name, value in outputs.items() if value.requires_grad}
             output_gradients = [gradients[name][frontier.start : frontier.stop, : v.shape[1]] for name, v in outputs.items()]
-            inputs_and_parameters = [*record.inputs, *self.others]
+            # The graph of a step is kept, because a caller may run backward twice.
             computed = torch.autograd.grad(
-                [*outputs.values()], inputs_and_parameters, output_gradients, allow_unused=True, retain_graph=True
+                [*outputs.values()], [*inputs, *self.others], output_gradients, allow_unused=True, retain_graph=True
             )
-            input_gradients = computed[: len(record.inputs)]
-            for j, gradient in enumerate(computed[len(record.inputs) :]):
+            input_gradients = computed[: len(inputs)]
+            for j, gradient in enumerate(computed[len(inputs) :]):
                 total = self.other_gradients[j]
                 self.other_gradients[j] = total if gradient is None else gradient if total is None else total + gradient
             for name, gradient in zip(self.work.cell.fields, input_gradients, strict=False):
@@ -77,7 +72,7 @@ class EagerStepper:
             # Before memory is reused: deferred rows may be gradients of another map's x, in the arena. Six models had wrong
             # gradients in large batches when this was missing, and no test had tensors large enough to see it.
             if not self.records:
-                self.maps.compute_deferred()
+                self.maps.compute_deferred(*self.maps.deferred)
                 arena.reset_to(mark)
         self.collect(-1, gradients)
 
@@ -86,7 +81,7 @@ class EagerStepper:
         gradients[name].index_add_(0, self.work.plan.frontiers[i].children, gradient.flatten(0, 1))
 
     def collect(self, i: int, gradients: Buffers) -> None:
-        """Called when the gradients of a frontier's rows are read; -1 stands for the leaves."""
+        """Called before the gradients of the rows of frontier i are read, with -1 for the leaves."""
 
     def take_gradients(self) -> list[Tensor | None]:
         other_gradients, self.other_gradients = self.other_gradients, [None] * len(self.others)
@@ -105,13 +100,12 @@ class EagerStepper:
         noise = {name: factors.index_select(0, frontier.nodes) for name, factors in work.noise.items()}
         if inputs is not None and recording:
             inputs = inputs.detach().requires_grad_()
-        # Fewer operations for a GPU only: the same update of the stack, a view of shifted windows, made native code a
-        # fifth slower on a CPU (18.1 ms in place of 15.3 at batch 256).
-        with torch.set_grad_enabled(recording), stack.few_operations(self.is_grouped):
+        # Fewer operations for a GPU only: on a CPU they cost more than they save (18.1 ms in place of 15.3 at batch 256).
+        with torch.set_grad_enabled(recording), stack.limited(few_operations=self.maps.is_grouped):
             result = work.cell.node(_Ops(self, frontier), children, inputs, noise)
         state, signals = work.cell.checked(result, count)
-        outputs = {**state, **{name: signals[name] for name in work.signals if name in signals}}
-        return StepRecord([*children.values(), *([] if inputs is None else [inputs])], outputs)
+        outputs = {**state, **{name: signals[name] for name in work.shapes if name in signals}}
+        return [*children.values(), *([] if inputs is None else [inputs])], outputs
 
 
 class _Ops:

@@ -9,6 +9,7 @@ to places of equal length, one per operator; weight gradients are computed in th
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple, cast
@@ -43,7 +44,7 @@ class Stack:
         self.weights, self.biases = (None if stack is None else stack.unbind() for stack in (self.weight, self.bias))
         self.gradients: list[Tensor | None] = [None, None]
         self.used = set[int]()
-        places = [linear.places[linear.keys[operator]] for operator in operators]
+        places = [linear.places[operator] for operator in operators]
         self.chosen = sorted({row for suffix_of_row, row in places if suffix_of_row == suffix})
 
     @cached_property
@@ -54,14 +55,6 @@ class Stack:
         rows = torch.from_numpy(np.array(self.chosen)).to(self.device, non_blocking=True)
         weight, bias = (None if stack is None else stack.index_select(0, rows) for stack in (self.weight, self.bias))
         return weight, bias
-
-    def forward(self, row: int, x: Tensor, out: Tensor) -> None:
-        if self.weights is None:
-            out.copy_(cast(Sequence[Tensor], self.biases)[row])
-        elif self.biases is None:
-            torch.mm(x, self.weights[row].t(), out=out)
-        else:
-            torch.addmm(self.biases[row], x, self.weights[row].t(), out=out)
 
     def gradient(self, i: int) -> Tensor:
         """The gradient of the weight, 0, or the bias, 1."""
@@ -78,19 +71,20 @@ class Stack:
         if self.bias is not None:
             self.gradient(1)[row].add_(gradient_y.sum(0))
 
-    def accumulate_all(self, places: "Places", x: Tensor, gradient_y: Tensor) -> None:
+    def accumulate_all(self, segments: "Segments", x: Tensor, gradient_y: Tensor) -> None:
         """Add to the gradients of the maps of equal segments (maps, length, ...)."""
-        if self.weight is not None:
-            gradient, products = self.gradient(0), gradient_y.transpose(1, 2)
-            if isinstance(places.maps, slice):
-                gradient[places.maps].baddbmm_(products, x)
-            else:
-                gradient.index_add_(0, places.maps, torch.bmm(products, x))
-        if self.bias is not None:
-            if isinstance(places.maps, slice):
-                self.gradient(1)[places.maps].add_(gradient_y.sum(1))
-            else:
-                self.gradient(1).index_add_(0, places.maps, gradient_y.sum(1))
+        self.used.update(segments.maps)
+        parts = [gradient_y.transpose(1, 2), x] if self.weight is not None else []
+        if isinstance(segments.chosen, slice):
+            if parts:
+                self.gradient(0)[segments.chosen].baddbmm_(*parts)
+            if self.bias is not None:
+                self.gradient(1)[segments.chosen].add_(gradient_y.sum(1))
+        elif segments.chosen is not None:
+            if parts:
+                self.gradient(0).index_add_(0, segments.chosen, torch.bmm(*parts))
+            if self.bias is not None:
+                self.gradient(1).index_add_(0, segments.chosen, gradient_y.sum(1))
 
     def take_gradients(self) -> list[Tensor | None]:
         """Return the gradients of weight and bias, mark the rows in the product as used, and begin anew."""
@@ -100,123 +94,127 @@ class Stack:
         return gradients
 
 
-class Places(NamedTuple):
-    """Where n rows, sorted by map, are in a tensor (maps, length, ...).
+class Segments(NamedTuple):
+    """The segments of a frontier's rows of x, sorted by map, and where they are in a grouped product (maps, length, ...).
 
-    maps, number: of the stack's chosen ones. row_of_place: (maps * length,), row 0 where there is padding.
-    place_of_row: (n,).
-    """
-
-    maps: slice | Tensor
-    number: int
-    length: int
-    row_of_place: Tensor | None
-    place_of_row: Tensor | None
-
-
-class Deferred(NamedTuple):
-    """Rows of x and of the gradient of y, in segments, of which gradients of the maps are still to be computed.
-
-    rows, sizes: of every segment, its map as a row of the stack and its number of rows.
+    maps, sizes: of every segment, its map as a row of the stack and its number of rows; operators that share a map are one
+    segment. chosen: of the stack's chosen maps; None for a product that is computed by segment. number, length: of the places.
+    places: the row of every place (maps * length,), 0 where there is padding, and the place of every row (n,); None if segments
+    are of equal length, so that all rows are at their places.
     """
 
     stack: Stack
-    rows: Sequence[int]
+    maps: Sequence[int]
     sizes: Sequence[int]
-    x: Tensor
-    gradient_y: Tensor
+    chosen: slice | Tensor | None = None
+    number: int = 0
+    length: int = 0
+    places: tuple[Tensor, Tensor] | None = None
+
+    def padded(self, rows: Tensor) -> Tensor:
+        """Return rows (n, W) at their places: (maps, length, W)."""
+        rows = rows if self.places is None else rows.index_select(0, self.places[0])
+        return rows.view(self.number, self.length, rows.shape[1])
+
+    def unpadded(self, places: Tensor) -> Tensor:
+        """Return the rows (n, W) at places (maps, length, W)."""
+        rows = places.reshape(-1, places.shape[-1])
+        return rows if self.places is None else rows.index_select(0, self.places[1])
+
+
+# Rows of x and of the gradient of y, of which gradients of the maps are still to be computed.
+Deferred = tuple[Segments, Tensor, Tensor]
 
 
 class LinearMaps:
     """The linear maps of a cell during one sweep, and the gradients of their parameters. is_grouped: see above."""
 
-    def __init__(self, work: Work, *, is_grouped: bool):
-        self.arena, self.is_grouped, self.device = work.arena, is_grouped, work.arena.device
-        self.max_deferred = GROUPED_ROWS if is_grouped else work.options.deferred_rows
-        self.products, self.plan = work.cell.products, work.plan
+    def __init__(self, work: Work):
+        self.arena, self.device, self.products = work.arena, work.arena.device, work.cell.products
+        self.plan = work.plan
+        options = work.arena.options
+        self.is_grouped = self.device.type != "cpu" if options.group is None else options.group
+        self.max_deferred = GROUPED_ROWS if self.is_grouped else options.deferred_rows
         self.stacks: dict[tuple[str, str], Stack] = {}  # by product and suffix of its parameters
-        for product, module in self.products.items():
-            linear = cast(OperatorLinear, module)
-            for suffix in dict.fromkeys(linear.places[linear.keys[operator]][0] for operator in work.plan.operators):
+        for product, linear in self.products.items():
+            for suffix in dict.fromkeys(linear.places[operator][0] for operator in work.plan.operators):
                 self.stacks[product, suffix] = Stack(linear, suffix, work.plan.operators)
         self.parameters = [p for stack in self.stacks.values() for p in stack.parameters if p is not None]
-        self.segments: dict[tuple[str, int], tuple[Stack, list[int]]] = {}  # by product and first row
-        self.places: dict[tuple[int, int, Stack], Places | None] = {}  # by first row, rows per node, stack
+        self.segments: dict[tuple[str, int, int], Segments] = {}  # by product, first row, rows of x per node
         # With states written only where they are asked for, deferral took Tree-SMU from 3.7 to 5.5 times the speed of
         # `topo` at batch 32, from 7.0 to 10.1 times at 1,024.
-        self.deferred: dict[str, list[Deferred]] = {}
-        self.deferred_rows: dict[str, int] = {}
+        self.deferred: dict[str, list[Deferred]] = {}  # by product
+        self.deferred_rows = Counter[str]()
 
     def forward(self, product: str, frontier: Frontier, x: Tensor) -> Tensor:
         """Apply weight and bias of every row's operator: (n, ..., in) -> (n, ..., out)."""
-        stack, maps, sizes = self._segments(product, frontier, x)
-        rows = x.flatten(0, -2)
-        if places := self._places(frontier, stack, len(rows)):
-            weight, bias = (None if part is None else part[places.maps] for part in stack.of_batch)
+        segments, rows = self._segments(product, frontier, x), x.flatten(0, -2)
+        stack = segments.stack
+        if segments.chosen is not None:
+            weight, bias = (None if part is None else part[segments.chosen] for part in stack.of_batch)
             if weight is None:
-                y = cast(Tensor, bias).unsqueeze(1).expand(-1, places.length, -1)
+                y = cast(Tensor, bias).unsqueeze(1).expand(-1, segments.length, -1)
             else:
-                padded, weight = _padded(rows, places), weight.transpose(1, 2)
+                padded, weight = segments.padded(rows), weight.transpose(1, 2)
                 y = torch.bmm(padded, weight) if bias is None else torch.baddbmm(bias.unsqueeze(1), padded, weight)
-            return _rows(y, places).view(*x.shape[:-1], -1)
-        result = self.arena.empty(math.prod(x.shape[:-1]), stack.outputs)
+            return segments.unpadded(y).view(*x.shape[:-1], -1)
+        result = self.arena.empty(len(rows), stack.outputs)
         # Not `torch.nn.functional.grouped_mm`: 10 % faster than this loop, but rows must be multiples of 16 bytes.
-        for row, segment, out in zip(maps, _split(rows, sizes), _split(result, sizes), strict=True):
-            stack.forward(row, segment, out)
+        for row, segment, out in zip(segments.maps, _split(rows, segments), _split(result, segments), strict=True):
+            if stack.weights is None:
+                out.copy_(cast(Sequence[Tensor], stack.biases)[row])
+            elif stack.biases is None:
+                torch.mm(segment, stack.weights[row].t(), out=out)
+            else:
+                torch.addmm(stack.biases[row], segment, stack.weights[row].t(), out=out)
         return result.unflatten(0, x.shape[:-1]) if x.dim() > 2 else result
 
     def backward(self, product: str, frontier: Frontier, x: Tensor, gradient_y: Tensor) -> Tensor:
         """Return the gradient of x; those of the parameters are accumulated in the stacks."""
-        stack, maps, sizes = self._segments(product, frontier, x)
-        rows, gradient_rows = x.flatten(0, -2), gradient_y.flatten(0, -2)
-        places = self._places(frontier, stack, len(rows))
-        weight = stack.of_batch[0] if places else stack.weight
+        segments, rows, gradient_rows = self._segments(product, frontier, x), x.flatten(0, -2), gradient_y.flatten(0, -2)
+        stack = segments.stack
+        weight = stack.weight if segments.chosen is None else stack.of_batch[0]
         if weight is None or stack.weights is None:
             gradient_x = torch.empty_like(rows)  # of width 0
-        elif places:
-            products = torch.bmm(_padded(gradient_rows, places), weight[places.maps])
-            gradient_x = _rows(products, places)
+        elif segments.chosen is not None:
+            gradient_x = segments.unpadded(torch.bmm(segments.padded(gradient_rows), weight[segments.chosen]))
         else:
             gradient_x = self.arena.empty(len(rows), stack.inputs)
-            for row, segment, out in zip(maps, _split(gradient_rows, sizes), _split(gradient_x, sizes), strict=True):
+            parts = zip(segments.maps, _split(gradient_rows, segments), _split(gradient_x, segments), strict=True)
+            for row, segment, out in parts:
                 torch.mm(segment, stack.weights[row], out=out)
-        if places and places.row_of_place is None:
-            stack.used.update(maps)
-            stack.accumulate_all(places, _padded(rows, places), _padded(gradient_rows, places))
-        elif not self.is_grouped and len(maps) == 1 and len(rows) > self.max_deferred // 8:
-            stack.accumulate(maps[0], rows, gradient_rows)  # now, while the rows are in the processor's cache
+        if segments.chosen is not None and segments.places is None:
+            stack.accumulate_all(segments, segments.padded(rows), segments.padded(gradient_rows))
+        elif not self.is_grouped and len(segments.maps) == 1 and len(rows) > self.max_deferred // 8:
+            stack.accumulate(segments.maps[0], rows, gradient_rows)  # now, while the rows are in the processor's cache
         else:
-            self.deferred.setdefault(product, []).append(Deferred(stack, maps, sizes, rows, gradient_rows))
-            self.deferred_rows[product] = self.deferred_rows.get(product, 0) + len(rows)
+            self.deferred.setdefault(product, []).append((segments, rows, gradient_rows))
+            self.deferred_rows[product] += len(rows)
             if self.deferred_rows[product] > self.max_deferred:
-                self._compute_deferred_of(product)
+                self.compute_deferred(product)
         return gradient_x.view_as(x)
 
     def take_gradients(self) -> list[Tensor | None]:
         """Return the gradients of `parameters`, None for those that were not used, and reset them."""
-        self.compute_deferred()
+        self.compute_deferred(*self.deferred)
         pairs = [zip(stack.parameters, stack.take_gradients(), strict=True) for stack in self.stacks.values()]
         return [gradient for pair in pairs for parameter, gradient in pair if parameter is not None]
 
-    def compute_deferred(self) -> None:
-        """Compute all deferred weight gradients."""
-        for product in list(self.deferred):
-            self._compute_deferred_of(product)
-
-    def _compute_deferred_of(self, product: str) -> None:
-        """Compute the deferred weight gradients of a product."""
-        self.deferred_rows[product] = 0
+    def compute_deferred(self, *products: str) -> None:
+        """Compute the deferred weight gradients of products."""
         parts_of_stack: dict[Stack, list[Deferred]] = {}
-        for deferred in self.deferred.pop(product):
-            parts_of_stack.setdefault(deferred.stack, []).append(deferred)
+        for product in products:
+            self.deferred_rows[product] = 0
+            for part in self.deferred.pop(product):
+                parts_of_stack.setdefault(part[0].stack, []).append(part)
         for stack, parts in parts_of_stack.items():
             if self.is_grouped and len(stack.keys) > 1:
                 self._accumulate_grouped(stack, parts)
                 continue
             rows_of_map: dict[int, tuple[list[Tensor], list[Tensor]]] = {}
-            for part in parts:
-                segments = zip(part.rows, _split(part.x, part.sizes), _split(part.gradient_y, part.sizes), strict=True)
-                for row, x, gradient_y in segments:
+            for segments, all_x, all_gradients in parts:
+                split = _split(all_x, segments), _split(all_gradients, segments)
+                for row, x, gradient_y in zip(segments.maps, *split, strict=True):
                     xs, gradients = rows_of_map.setdefault(row, ([], []))
                     xs.append(x)
                     gradients.append(gradient_y)
@@ -225,74 +223,49 @@ class LinearMaps:
 
     def _accumulate_grouped(self, stack: Stack, parts: list[Deferred]) -> None:
         """Add to the gradients of all maps of a stack in one product."""
-        maps = np.concatenate([np.repeat(part.rows, part.sizes) for part in parts])
+        maps = np.concatenate([np.repeat(segments.maps, segments.sizes) for segments, _, _ in parts])
         order, (used, counts) = maps.argsort(kind="stable"), np.unique(maps, return_counts=True)
         padded = np.full((len(used), counts.max()), len(maps))  # the row of padding
         padded[np.arange(counts.max()) < counts[:, None]] = order
         index = torch.from_numpy(padded.ravel()).to(self.device, non_blocking=True)
-        gradient_rows = [part.gradient_y for part in parts]
+        _, xs, gradient_rows = zip(*parts, strict=True)
         zeros = gradient_rows[0].new_zeros(1, gradient_rows[0].shape[1])
         gradient_y = torch.cat([*gradient_rows, zeros]).index_select(0, index).unflatten(0, padded.shape)
         rows = torch.from_numpy(used).to(self.device, non_blocking=True)
         if stack.weight is not None:
-            x = torch.cat([*(part.x for part in parts), parts[0].x[:1]]).index_select(0, index).unflatten(0, padded.shape)
+            x = torch.cat([*xs, xs[0][:1]]).index_select(0, index).unflatten(0, padded.shape)
             stack.gradient(0).index_add_(0, rows, torch.bmm(gradient_y.transpose(1, 2), x))
         if stack.bias is not None:
             stack.gradient(1).index_add_(0, rows, gradient_y.sum(1))
         stack.used.update(used.tolist())
 
-    def _segments(self, product: str, frontier: Frontier, x: Tensor) -> tuple[Stack, list[int], Sequence[int]]:
-        """The stack of a frontier, the row of every segment's map in it, and the number of rows of x of every segment.
-
-        Operators that share a map are one segment.
-        """
-        linear = cast(OperatorLinear, self.products[product])
-        is_shared = linear.share == "all"
-        if (product, frontier.start) not in self.segments:
-            operators = frontier.operators[:1] if is_shared else frontier.operators
-            places = [linear.places[linear.keys[operator]] for operator in operators]
-            self.segments[product, frontier.start] = self.stacks[product, places[0][0]], [row for _, row in places]
+    def _segments(self, product: str, frontier: Frontier, x: Tensor) -> Segments:
+        """The segments of a product's x (n, ..., in), found once for forward and backward."""
         repeats = math.prod(x.shape[1:-1])
-        sizes = (frontier.stop - frontier.start,) if is_shared else frontier.sizes
-        return *self.segments[product, frontier.start], [size * repeats for size in sizes] if repeats > 1 else sizes
-
-    def _places(self, frontier: Frontier, stack: Stack, count: int) -> Places | None:
-        """Return where the rows of a frontier are in a grouped product, None if it is computed by segment."""
-        if not self.is_grouped or stack.linear.share == "all":
-            return None
-        repeats = count // (frontier.stop - frontier.start)
-        key = frontier.start, repeats, stack
-        if key not in self.places:
-            rows = [stack.linear.places[stack.linear.keys[operator]][1] for operator in frontier.operators]
-            maps, sizes = np.searchsorted(stack.chosen, rows), repeats * np.array(frontier.sizes)
+        key = product, frontier.start, repeats
+        if key in self.segments:
+            return self.segments[key]
+        linear = self.products[product]
+        is_shared, count = linear.share == "all", repeats * (frontier.stop - frontier.start)
+        rows_of_maps = [linear.places[operator] for operator in frontier.operators[: 1 if is_shared else None]]
+        stack, rows = self.stacks[product, rows_of_maps[0][0]], [row for _, row in rows_of_maps]
+        segments = Segments(stack, rows, [count] if is_shared else [size * repeats for size in frontier.sizes])
+        if self.is_grouped and not is_shared:
+            maps, sizes = np.searchsorted(stack.chosen, rows), np.array(segments.sizes)
             low, high, length = int(maps[0]), int(maps[-1]) + 1, int(sizes.max())
-            self.places[key] = None
-            span: slice | Tensor = slice(low, high)
             if (sizes == length).all() and len(stack.chosen) == len(stack.keys):
-                if high - low > len(maps):
-                    span = self.plan.index(maps)
-                self.places[key] = Places(span, len(maps), length, None, None)
+                chosen = slice(low, high) if high - low == len(maps) else self.plan.index(maps)
+                segments = segments._replace(chosen=chosen, number=len(maps), length=length)
             elif (high - low) * length <= max(PADDED_ROWS, PADDED_TIMES * count):
-                ends = sizes.cumsum()
-                place_of_row = np.repeat((maps - low) * length - ends + sizes, sizes) + np.arange(count)
+                place_of_row = np.repeat((maps - low) * length - sizes.cumsum() + sizes, sizes) + np.arange(count)
                 row_of_place = np.zeros((high - low) * length, dtype=np.int64)
                 row_of_place[place_of_row] = np.arange(count)
                 indices = torch.from_numpy(np.concatenate([row_of_place, place_of_row])).to(self.device, non_blocking=True)
-                self.places[key] = Places(span, high - low, length, *indices.split([len(row_of_place), count]))
-        return self.places[key]
+                places = tuple(indices.split([len(row_of_place), count]))
+                segments = Segments(*segments[:3], slice(low, high), high - low, length, places)
+        self.segments[key] = segments
+        return segments
 
 
-def _padded(rows: Tensor, places: Places) -> Tensor:
-    """Return rows (n, W) at their places: (maps, length, W)."""
-    padded = rows if places.row_of_place is None else rows.index_select(0, places.row_of_place)
-    return padded.view(places.number, places.length, rows.shape[1])
-
-
-def _rows(padded: Tensor, places: Places) -> Tensor:
-    """Return the rows (n, W) from their places."""
-    rows = padded.reshape(-1, padded.shape[-1])
-    return rows if places.place_of_row is None else rows.index_select(0, places.place_of_row)
-
-
-def _split(rows: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:
-    return (rows,) if len(sizes) == 1 else torch.split_with_sizes(rows, sizes)
+def _split(rows: Tensor, segments: Segments) -> Sequence[Tensor]:
+    return (rows,) if len(segments.sizes) == 1 else torch.split_with_sizes(rows, segments.sizes)

@@ -121,6 +121,7 @@ class Plans:
         """
         shared, rows = shared and self.options.share, self.options.frontier_rows
         if not isinstance(source, Forest):
+            # Not kept by the identity of the graph: such a plan was wrong after the user had edited the graph.
             nodes = columns(source, self.signature, checked=checked)
             if shared and noise_subtree is not None:
                 noise_of_subtree = np.zeros(int(nodes.subtree.max(initial=0)) + 1, dtype=noise_subtree.dtype)
@@ -188,6 +189,7 @@ class Rows(NamedTuple):
 def number_rows(nodes: Columns, signature: Signature, *, shared: bool) -> Rows:
     """Return the rows of a batch. shared: see `make_plan`."""
     op, root = nodes.op, signature.root_index
+    # Ids of subtrees are in that order already, so that a plan is one sort and one sum.
     order = nodes.subtree.argsort(kind="stable")  # leaves, operators by level, arity and index, roots
     subtree = nodes.subtree[order]
     first = np.ones(len(order), dtype=bool)  # whether a node is the first of its row

@@ -9,7 +9,6 @@ buffer, so that a batch is one copy to a GPU. Gradients of children's rows are s
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +18,10 @@ from torch import Tensor
 from dgl_treestack.cells import Cell
 from dgl_treestack.expression.operators import Signature
 from dgl_treestack.propagate.levels.eager import EagerStepper
-from dgl_treestack.propagate.levels.plan import Frontier, Options, Plan, Rows
-from dgl_treestack.propagate.levels.sweep import Arena, Buffers, Work, run_plan
+from dgl_treestack.propagate.levels.plan import Frontier, Plan, Rows
+from dgl_treestack.propagate.levels.sweep import Buffers, Work
 
 MARGIN = 1.25  # capacities of 20 batches times 1.25 overflowed in none of 100 others; without the margin in up to 3
-OPTIONS = Options(group=True, recorded_rows=2**62, arena_numbers=2**62)  # in every step the same operations on tensors of torch
 CHUNK = 64  # uses of a leaf that are summed at once: one thread of a GPU would sum thousands
 
 
@@ -119,17 +117,6 @@ class StaticPlan:
             *(self.rows, part["row"], part["token"], part["number"].view(torch.float64), part["encoded"]),
             *(tuple(frontiers), all_operators, width),
         )
-
-    def run(
-        self,
-        cell: Cell,
-        *,
-        signals: Sequence[str] = (),
-        noise: Mapping[str, Tensor] | None = None,
-        inputs: Tensor | None = None,
-    ) -> tuple[Buffers, Tensor, Arena]:
-        """Run a cell over the batch in the buffer, see `sweep.run_plan`. noise, inputs: (nodes, ...)."""
-        return run_plan(self.plan, cell, signals, noise or {}, inputs, OPTIONS, partial(StaticStepper, static=self))
 
     def _segments(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Return the group of every operator's row, and its number in its segment, -1 for one without a group."""

@@ -10,20 +10,17 @@ block. On GPUs torch's caching allocator does this.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from dgl_treestack._torch import once_differentiable
-from dgl_treestack.cells import PER_CHILD, Cell
-from dgl_treestack.data.forest import Source, feature
-from dgl_treestack.data.wellformed import Checked
-from dgl_treestack.propagate.levels.plan import Options, Plan, Plans
+from dgl_treestack.cells import Cell, Shape
+from dgl_treestack.propagate.levels.plan import Options, Plan
 
 Buffers = dict[str, Tensor]
 ALIGNMENT = 64  # bytes, of tensors in an arena
@@ -76,20 +73,14 @@ class Arena:
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """The input of a sweep. inputs: external input (N, input_size) or None. signals: shapes of the requested ones."""
+    """The input of a sweep. inputs: external input (N, input_size) or None. shapes: of a row of every field, then signal."""
 
     cell: Cell
     plan: Plan
     inputs: Tensor | None
     noise: Mapping[str, Tensor]
-    signals: Mapping[str, tuple[int, ...]]
+    shapes: Mapping[str, Shape]
     arena: Arena
-    options: Options
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of a row of every buffer."""
-        return {**self.cell.fields, **self.signals}
 
 
 class Stepper(Protocol):
@@ -109,46 +100,6 @@ class Stepper(Protocol):
     def take_gradients(self) -> list[Tensor | None]: ...
 
 
-def run(
-    source: Source,
-    cell: Cell,
-    signals: Sequence[str],
-    noise: Mapping[str, Tensor],
-    noise_subtree: np.ndarray | None,
-    plans: Plans,
-    make_stepper: Callable[[Work], Stepper],
-    checked: Checked | None = None,
-) -> tuple[Buffers, Tensor, Arena]:
-    """Run a cell, see `propagate.compute`. Returns the rows of fields and signals, the row of every node, the rows' arena.
-
-    noise_subtree: (N,) subtree ids if dropout was drawn per subtree. checked: the result of `check` for a graph.
-    """
-    device = next(cell.parameters()).device
-    inputs = feature(source, "input").to(device) if cell.input_size else None
-    may_share = inputs is None and (not noise or noise_subtree is not None)
-    plan = plans.get(source, shared=may_share, device=device, noise_subtree=noise_subtree, checked=checked)
-    return run_plan(plan, cell, signals, noise, inputs, plans.options, make_stepper)
-
-
-def run_plan(
-    plan: Plan,
-    cell: Cell,
-    signals: Sequence[str],
-    noise: Mapping[str, Tensor],
-    inputs: Tensor | None,
-    options: Options,
-    make_stepper: Callable[[Work], Stepper],
-) -> tuple[Buffers, Tensor, Arena]:
-    """Run a cell over the frontiers of a plan. Returns what `run` returns. inputs: (N, input_size) on the cell's device."""
-    parameter = next(cell.parameters())
-    shapes = {name: tuple(plan.width if size == PER_CHILD else size for size in cell.signals[name]) for name in signals}
-    arena = Arena(parameter.dtype, parameter.device, options)
-    work = Work(cell, plan, inputs, noise, shapes, arena, options)
-    buffers = sweep(work, make_stepper(work), cell.leaf(plan.token, plan.number, plan.encoded)["h"])
-    rows = {name if name in cell.fields else f"signal/{name}": buffer for name, buffer in buffers.items()}
-    return rows, plan.row, arena
-
-
 def sweep(work: Work, stepper: Stepper, leaves: Tensor) -> Buffers:
     """The rows of every buffer, from the leaves' h (L, H)."""
     buffers = _Sweep.apply(work, stepper, torch.is_grad_enabled(), leaves, work.inputs, *stepper.parameters)
@@ -165,7 +116,7 @@ class _Sweep(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         buffers = {name: work.arena.empty(work.plan.rows, *shape) for name, shape in work.shapes.items()}
         for name, buffer in buffers.items():
-            if name in work.signals:  # a step need not compute all signals
+            if name not in work.cell.fields:  # a step need not compute all signals
                 buffer.zero_()
             leaf_rows = buffer.narrow(0, 0, len(leaves))
             leaf_rows.copy_(leaves) if name == "h" else leaf_rows.fill_(work.cell.empty.get(name, 0.0))
@@ -176,7 +127,7 @@ class _Sweep(torch.autograd.Function):
         # `backward` reads all of these: saved, so that torch reports a change in place
         external = [] if inputs is None else [inputs]
         ctx.save_for_backward(*buffers.values(), *external, *work.noise.values(), *stepper.parameters)
-        ctx.set_materialize_grads(False)
+        ctx.set_materialize_grads(False)  # None, not a tensor of zeros, for a field that no loss reads
         return tuple(buffers.values())
 
     @staticmethod
@@ -192,6 +143,6 @@ class _Sweep(torch.autograd.Function):
         stepper.backward(buffers, gradients, input_gradient)
         # The stepper keeps no reference to them: autograd copies a gradient that somebody else holds.
         parameter_gradients = stepper.take_gradients()
-        leaf_gradient = gradients["h"][: ctx.leaves].clone()
+        leaf_gradient = gradients["h"][: ctx.leaves].clone()  # a copy, since the next line frees its memory
         work.arena.reset_to(mark)
         return None, None, None, leaf_gradient, input_gradient, *parameter_gradients

@@ -6,7 +6,7 @@ import pytest
 
 from dgl_treestack.data import formats
 from dgl_treestack.expression.language import find
-from dgl_treestack.generate.presets import Options, completion_deep
+from dgl_treestack.generate.presets import SetOptions, completion_deep
 from dgl_treestack.generate.production import produce
 
 OPTIONS = {"quickstart": (3, 160), "paper": (1, 900), "deep": (2, 240), "paper-deeper": (3, 60), "paper-labels": (4, 600)}
@@ -29,7 +29,7 @@ class Made:
 
     def __init__(self, name, folder):
         self.folder, (seed, equations) = folder, OPTIONS[name]
-        self.manifest = produce(name, Options(seed, equations=equations), folder)
+        self.manifest = produce(name, SetOptions(seed, equations=equations), folder)
         language = find(name if name in ("listops", "logic") else "math")
         paths = [path for path in sorted(folder.glob("*.jsonl.gz")) if not path.name.startswith("binary")]
         self.files = {path.name.split(".")[0]: list(formats.read(path, language)) for path in paths}

@@ -12,9 +12,9 @@ from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
-from dgl_treestack.generate.features import side_difference
-from dgl_treestack.generate.presets import Options, numeric
-from dgl_treestack.generate.presets.numeric import UNARY, digits, evaluate, evaluations, number, spelt
+from dgl_treestack.generate.assembly import side_difference
+from dgl_treestack.generate.presets import SetOptions, numeric
+from dgl_treestack.generate.presets.numeric import UNARY, evaluate, evaluations, number, spelt
 from dgl_treestack.generate.production import produce
 from dgl_treestack.tasks.function_evaluation import TASK
 
@@ -163,7 +163,7 @@ def strip(side):
 
 def test_what_falls_short_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(numeric, "KINDS", ("asech",))
-    notes = produce("numeric", Options(seed=4, equations=16000), tmp_path)["notes"]
+    notes = produce("numeric", SetOptions(seed=4, equations=16000), tmp_path)["notes"]
     assert notes["fell short"]["asech"]["wanted"] == 320 and notes["fell short"]["asech"]["made"] < 184
 
 
@@ -179,4 +179,3 @@ def test_spelt_numbers_have_their_value():
         for bits in range(256):
             order = [bool(bits >> i & 1) for i in range(8)]
             assert value(spelt(hundredths, order)) == value(number(hundredths, order[0])) == Fraction(hundredths, 100)
-    assert digits(-307) == (3, 0, 7)

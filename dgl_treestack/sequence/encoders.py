@@ -1,7 +1,7 @@
-"""Encoders of whole trees, one file each (sequence cells and attention), their contract, and the table of their model names.
+"""The contract of encoders, which read a subtree as a whole, not node by node, and the table of their model names.
 
-An encoder reads a subtree as a whole, not node by node. Its file defines a class derived from `Encoder`, and `MODELS`, which
-maps model names to `CellSpec`; the table collects the files of this folder.
+The file `NAME_encoder.py` of an encoder defines a class derived from `Encoder`, and `MODELS`, which maps model names to
+`CellSpec`; the table collects these files.
 """
 
 import abc
@@ -14,32 +14,29 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack.cells import CellSpec as CellSpec
 from dgl_treestack.cells import specs_of
 from dgl_treestack.data.forest import Columns, Forest, Source, columns
 from dgl_treestack.data.wellformed import NO_OPERATOR, NO_TOKEN, uncompiled, written_out_sizes
-from dgl_treestack.encoders._tokens import SIGNS, Trees
-from dgl_treestack.errors import ConfigurationError, DataError, GraphError, unknown
+from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression.operators import MATH, Signature
+from dgl_treestack.plain_data import number, whole
 from dgl_treestack.plugins import Registry, read_module
+from dgl_treestack.sequence._tokens import SIGNS, Trees
 
 MOST_PADDING = 4.0  # ratio of padded to real nodes, beyond which trees are encoded in groups of similar size
 NO_ENCODER = "Sequence and attention models have no number encoder: leave such equations out, or use a tree model."
 
 
 class Encoder(nn.Module, abc.ABC):
-    """Base of all encoders: a vector (H,) for a subtree.
+    """Base of all encoders: a vector (H,) for a subtree. A subclass defines `encode`, and where dropout acts.
 
-    leaves: rows of the vocabulary. operators: number of operators of the signature. hidden: H. dropout: probability; a
-    subclass says where it acts. A subclass defines `encode`.
+    leaves: rows of the vocabulary. operators: number of operators of the signature. hidden: H.
     Attributes: `table` (tokens, H), the embeddings of all tokens, and `signs`, the number of the first sign; see `_tokens`.
     """
 
     def __init__(self, leaves: int, operators: int, hidden: int, *, dropout: float = 0.0):
         super().__init__()
-        if hidden < 1 or not 0 <= dropout < 1:
-            raise ConfigurationError(f"'hidden' is {hidden}, at least 1; 'dropout' is {dropout}, from 0 to below 1.")
-        self.leaves, self.hidden, self.dropout = leaves, hidden, dropout
+        self.leaves, self.hidden, self.dropout = leaves, whole(hidden, "hidden", 1, 10**6), number(dropout, "dropout", 0, 1)
         self.signs = leaves + operators
         self.tokens = self.signs + len(SIGNS)
         self.table = nn.Parameter(torch.empty(self.tokens, hidden))
@@ -54,8 +51,7 @@ class Encoder(nn.Module, abc.ABC):
     ) -> Tensor:
         """Return the vectors (..., H) of the trees below nodes (...) of a batch.
 
-        Equal trees are encoded once, except with dropout. generator: dropout is drawn from its seed, by default from torch's
-        global generator.
+        Equal trees are encoded once, except with dropout, which is drawn from the seed of the generator, or from torch's own.
         Raises GraphError for a graph that is not well formed, or has a number without a row in the vocabulary.
         """
         batch = columns(source, signature, self.leaves)
@@ -67,6 +63,7 @@ class Encoder(nn.Module, abc.ABC):
         if not len(tops):
             return self.table.new_zeros(*nodes.shape, self.hidden)
         device = self.table.device
+        # Dropout of torch takes no generator, so the global one is seeded and put back.
         with torch.random.fork_rng([device] if device.type == "cuda" else [], enabled=generator is not None):
             if generator is not None:
                 torch.manual_seed(generator.initial_seed())
@@ -91,10 +88,7 @@ class Encoder(nn.Module, abc.ABC):
         return vectors[torch.from_numpy(position).to(vectors.device, non_blocking=True)]
 
     def check(self, forest: Forest, sources: Sequence[str]) -> None:
-        """Raise DataError for a number without a row in the vocabulary, which an encoder cannot embed.
-
-        sources: file and line of every tree of the forest, or "".
-        """
+        """Raise DataError for a number without a row in the vocabulary. sources: file and line of every tree, or ""."""
         numbers = (forest.op < 0) & (forest.token < 0)
         if numbers.any():
             node = int(numbers.argmax())
@@ -107,18 +101,15 @@ class Encoder(nn.Module, abc.ABC):
         nn.init.normal_(self.table, generator=generator)
 
 
-encoders = Registry("model", Path(__file__).parent.glob("*.py"), read_module, partial(specs_of, Encoder)).table
+encoders = Registry("model", Path(__file__).parent.glob("*_encoder.py"), read_module, partial(specs_of, Encoder)).table
 
 
 def build(name: str, leaves: int, operators: int, hidden: int, *, dropout: float = 0.0, **settings: Any) -> Encoder:
-    """Return the encoder of a model name, uninitialised.
+    """Return the encoder of a model name, uninitialised. settings: override those of the name.
 
-    leaves, operators, hidden, dropout: as in `Encoder`. settings: override those of the model name.
-    Raises ConfigurationError for an unknown name or setting.
+    Raises ConfigurationError for an unknown setting.
     """
-    spec = encoders().get(name)
-    if spec is None:
-        raise ConfigurationError(unknown("model", name, encoders()))
+    spec = encoders()[name]
     try:
         encoder: Encoder = spec.cell(leaves, operators, hidden, dropout=dropout, **{**spec.settings, **settings})
         return encoder

@@ -6,26 +6,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small_runs import small_config
+from small_runs import assert_same_when_stopped, small_config
 from stack_rnn_golden import GOLDEN
 from trees import random_equation
 
-from dgl_treestack import encoders
 from dgl_treestack.data import graph
 from dgl_treestack.data.forest import columns
 from dgl_treestack.data.formats import Example, read_examples
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.encoders import _tokens as tokens
-from dgl_treestack.encoders.sequence import WIDE
-from dgl_treestack.encoders.transformer import BranchCode, sinusoidal
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.inspection import traces
 from dgl_treestack.model.model import Model
 from dgl_treestack.runs.run import Run
-from dgl_treestack.training import state
-from dgl_treestack.training.start import start
+from dgl_treestack.sequence import _tokens as tokens
+from dgl_treestack.sequence import encoders
+from dgl_treestack.sequence.recurrent_encoder import WIDE
+from dgl_treestack.sequence.transformer_encoder import BranchCode, sinusoidal
+from dgl_treestack.training.trees import TreeObjective
 
 CANONICAL = Vocabulary.preset("canonical")
 SIGNS = len(CANONICAL) + len(MATH.operators)
@@ -157,32 +156,13 @@ def test_equal_sides_are_read_once_unless_dropout_makes_them_differ(monkeypatch)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", encoders.encoders())
-def test_a_run_stopped_and_resumed_equals_one_never_stopped(name, tmp_path, monkeypatch):
-    data = small_config(tmp_path).data
-    sizes = {"name": name, "hidden": SIZES.get(name, 6), "dropout": 0.1}
-    files = {"train": list(data.train), "validation": list(data.validation), "test": list(data.test), "max_depth": 3}
-    for path in (*data.train, *data.validation, *data.test):  # 1.29 has no token
+def test_a_run_stopped_and_resumed_equals_one_never_stopped(name, tmp_path):
+    config = small_config(tmp_path, model={"name": name, "hidden": SIZES.get(name, 6), "dropout": 0.1})
+    for path in config.data.files:  # 1.29 has no token
         Path(path).write_text(Path(path).read_text().replace("1.29", "2"))
-    config = small_config(tmp_path / "again", model=sizes, data=files)
-    run = start(config, 0, tmp_path / "runs", quiet=True)
-    rows, saved = run.read_metrics(), []
-    assert len(rows) == 3
-
-    def stop_at_the_third(path, *arguments):
-        save(path, *arguments)
-        saved.append(path)
-        if len(saved) == 3:
-            raise KeyboardInterrupt
-
-    save = state.save
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(state, "save", stop_at_the_third)
-        start(config, 0, tmp_path / "stopped", quiet=True)
-    assert start(config, 0, tmp_path / "stopped", quiet=True, resume=True).read_metrics() == rows
-    again = Run(tmp_path / "runs" / "small-0").load_model()
-    assert sum(parameter.numel() for parameter in again.parameters()) > 100
+    assert_same_when_stopped(config, TreeObjective, [(7,)], tmp_path)
     with pytest.raises(ConfigurationError, match="needs a tree model"):
-        traces.make(run, [Example(Equation.parse("x = x"), 1, "a")])
+        traces.make(Run(tmp_path / "whole" / "small-0"), [Example(Equation.parse("x = x"), 1, "a")])
 
 
 @pytest.mark.slow
