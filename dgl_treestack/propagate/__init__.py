@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack._torch import random_bits
@@ -84,7 +85,10 @@ class States:
         rows = self.rows[name]
         index = nodes.to(rows.device, non_blocking=True)
         index = index if self.row is None else self.row.take(index)
-        return rows.index_select(0, index.reshape(-1)).view(*index.shape, *rows.shape[1:])
+        flat_index = index.reshape(-1)
+        # The backward of `index_select` adds in any order on a GPU.
+        chosen = functional.embedding(flat_index, rows.flatten(1)) if rows.is_cuda else rows.index_select(0, flat_index)
+        return chosen.view(*index.shape, *rows.shape[1:])
 
     def put_on(self, graph: DGLGraph) -> None:
         """Write fields, flattened, and signals into the graph's node features, on its device."""

@@ -78,7 +78,11 @@ class EagerStepper:
 
     def add_to_children(self, i: int, gradients: Buffers, name: str, gradient: Tensor) -> None:
         """Add a gradient (n, A, *shape) of frontier i to those of the children's rows."""
-        gradients[name].index_add_(0, self.work.plan.frontiers[i].children, gradient.flatten(0, 1))
+        rows, values = self.work.plan.frontiers[i].children, gradient.flatten(0, 1)
+        if values.is_cuda:  # `index_add_` adds in any order there: two trainings would differ
+            gradients[name].index_put_((rows,), values, accumulate=True)
+        else:
+            gradients[name].index_add_(0, rows, values)
 
     def collect(self, i: int, gradients: Buffers) -> None:
         """Called before the gradients of the rows of frontier i are read, with -1 for the leaves."""
