@@ -74,29 +74,27 @@ def read_prefix(text: str, signature: Signature) -> list[Node]:
     """The nodes of a prefix text. Raises ExpressionError that points at the column of the wrong token."""
     nodes: list[Node] = []
     for match in _PREFIX_TOKEN.finditer(text):
+        token = match[0]
+        if not token:  # before a space and at the end
+            continue
         try:
-            if match[0]:  # it is empty before a space and at the end
-                nodes.append(_node_of_prefix(match[0], signature))
+            kind, colon, of_leaf = token.partition(":")
+            name, slash, count = token.partition("/")
+            if kind in signature.leaf_classes:
+                of_leaf = _unquoted(of_leaf) if of_leaf.startswith('"') else of_leaf
+                nodes.append((kind, of_leaf if colon else signature.leaf_classes[kind], 0))
+                continue
+            if slash and not _COUNT.fullmatch(count):
+                raise ExpressionError(f"{count[:30]!r} is not a number of operands. Write {name}/3.")
+            is_split = slash and token not in signature  # by its number of children, or it takes any number
+            operator = (signature.operator(name, int(count)) if is_split else None) or signature[token]
+            arity = int(count) if slash else operator.arity
+            if arity is None:
+                raise ExpressionError(f"{name!r} takes any number of operands. Say how many: {name}/3.")
+            nodes.append((operator.name, None, arity))
         except ExpressionError as error:
             raise ExpressionError(str(error), text, match.start() + 1) from None
     return nodes
-
-
-def _node_of_prefix(token: str, signature: Signature) -> Node:
-    """The node of a token. Raises ExpressionError."""
-    kind, colon, text = token.partition(":")
-    name, slash, count = token.partition("/")
-    if kind in signature.leaf_classes:
-        text = _unquoted(text) if text.startswith('"') else text
-        return kind, text if colon else signature.leaf_classes[kind], 0
-    if slash and not _COUNT.fullmatch(count):
-        raise ExpressionError(f"{count[:30]!r} is not a number of operands. Write {name}/3.")
-    is_split = slash and token not in signature  # by its number of children, or it takes any number
-    operator = (signature.operator(name, int(count)) if is_split else None) or signature[token]
-    arity = int(count) if slash else operator.arity
-    if arity is None:
-        raise ExpressionError(f"{name!r} takes any number of operands. Say how many: {name}/3.")
-    return operator.name, None, arity
 
 
 def _unquoted(quoted: str, *place: Any) -> str:

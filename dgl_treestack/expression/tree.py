@@ -102,15 +102,6 @@ class Expression:
         return cls.from_nodes(nodes, signature)
 
     @classmethod
-    def _of_valid(
-        cls, names: tuple[str, ...], texts: tuple[str | None, ...], arities: tuple[int, ...], signature: Signature
-    ) -> Self:
-        """The tree of arrays that describe one, because they were checked before."""
-        tree = cls.__new__(cls)
-        tree.__dict__.update(names=names, texts=texts, arities=arities, signature=signature)
-        return tree
-
-    @classmethod
     def from_prefix(cls, text: str, signature: Signature = MATH) -> Self:
         """Read the prefix form, as `prefix` writes it, of a tree of any depth."""
         return cls.from_nodes(notations.read_prefix(text, signature), signature)
@@ -208,14 +199,18 @@ class Expression:
 
     def subtree(self, i: int) -> "Expression":
         """The expression rooted at node i."""
-        span = slice(i, self.ends[i])
-        return Expression._of_valid(self.names[span], self.texts[span], self.arities[span], self.signature)
+        span, tree = slice(i, self.ends[i]), Expression.__new__(Expression)  # which checks nothing: the whole tree was checked
+        arrays = {"names": self.names[span], "texts": self.texts[span], "arities": self.arities[span]}
+        vars(tree).update(arrays, signature=self.signature)
+        return tree
 
     def recognised(self) -> "Expression":
         """This tree, which becomes an `Equation` if its root is the operator that relates two sides."""
         if self.names[0] != self.signature.root:
             return self
-        return Equation._of_valid(self.names, self.texts, self.arities, self.signature)
+        equation = Equation.__new__(Equation)
+        vars(equation).update(vars(self))
+        return equation
 
     def replace(self, i: int, subtree: "Expression") -> Self:
         """A copy with another subtree at node i."""
