@@ -137,7 +137,6 @@ def _faults(data: dict[str, Any]) -> Iterator[str]:
         yield f"'root' is {root!r}; it must be one of the operators, with 2 children."
     elif root is not None and len(operators) == 1:
         yield f"There is no operator besides the root {root!r}. Add one."
-
     entry: Any = data.get("classes", [])
     labels_of_class = entry if isinstance(entry, dict) else {}
     classes = [name for name in labels_of_class if name != UNKNOWN] if labels_of_class else [] if entry == "numbers" else entry
