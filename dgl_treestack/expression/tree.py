@@ -192,8 +192,8 @@ class Expression:
     def subtree(self, i: int) -> "Expression":
         """The expression rooted at node i."""
         span, tree = slice(i, self.ends[i]), Expression.__new__(Expression)  # which checks nothing: the whole tree was checked
-        arrays = {"names": self.names[span], "texts": self.texts[span], "arities": self.arities[span]}
-        vars(tree).update(arrays, signature=self.signature)
+        names, texts, arities = self.names[span], self.texts[span], self.arities[span]
+        tree.__dict__.update(names=names, texts=texts, arities=arities, signature=self.signature)
         return tree
 
     def recognised(self) -> "Expression":
