@@ -22,22 +22,8 @@ from dgl_treestack.errors import ConfigurationError
 os.environ.setdefault("DGLBACKEND", "pytorch")  # keeps DGL from writing a configuration into the home folder
 
 
-def _stand_in_for_graphbolt() -> None:
-    spec = importlib.util.find_spec("dgl")
-    if spec is None or spec.origin is None:
-        raise ImportError("DGL is not installed")
-    built_for = torch.__version__.split("+")[0]
-    library = Path(spec.origin).parent / "graphbolt" / f"libgraphbolt_pytorch_{built_for}.so"
-    if library.exists() or "dgl" in sys.modules:
-        return
-    stand_in = types.ModuleType("dgl.graphbolt")
-    stand_in.__path__ = []
-
-    def refuse(name: str) -> object:
-        raise AttributeError(f"dgl.graphbolt.{name} is not available with torch {torch.__version__}.")
-
-    stand_in.__getattr__ = refuse  # type: ignore[method-assign]
-    sys.modules["dgl.graphbolt"] = stand_in
+def _refuse(name: str) -> object:
+    raise AttributeError(f"dgl.graphbolt.{name} is not available with torch {torch.__version__}.")
 
 
 class _Missing:
@@ -57,7 +43,16 @@ try:
     VERSION = importlib.metadata.version("dgl")
     STAND_IN = Version("2") <= Version(VERSION) < Version("2.4")
     if STAND_IN:
-        _stand_in_for_graphbolt()
+        package = importlib.util.find_spec("dgl")
+        if package is None or package.origin is None:
+            raise ImportError("DGL is not installed")
+        built_for = torch.__version__.split("+")[0]
+        library = Path(package.origin).parent / "graphbolt" / f"libgraphbolt_pytorch_{built_for}.so"
+        if not (library.exists() or "dgl" in sys.modules):
+            graphbolt = types.ModuleType("dgl.graphbolt")
+            graphbolt.__path__ = []
+            graphbolt.__getattr__ = _refuse  # type: ignore[method-assign]
+            sys.modules["dgl.graphbolt"] = graphbolt
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecations inside a library that will not be released again
         import dgl

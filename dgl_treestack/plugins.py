@@ -55,7 +55,10 @@ class Registry(Generic[Entry]):
         run while the module of one is imported.
         """
         namesake = self.registered.get(name) or self.of_files.get(name)
-        if namesake is not None and _definition(namesake) != _definition(entry):
+        # Of classes the place of the definition counts, since a notebook may run one again.
+        defined = [getattr(each, "cell", each) for each in (namesake, entry)]
+        places = [(each.__module__, each.__qualname__) if isinstance(each, type) else each for each in defined]
+        if namesake is not None and places[0] != places[1]:
             raise ConfigurationError(f"There is another {self.kind} {name!r}. Choose another name.")
         self.registered[name] = entry
 
@@ -91,9 +94,3 @@ def read_module(path: Path) -> Any:
     """Return what a module of this package adds to a registry: its `MODELS` or its `TASK`."""
     module = importlib.import_module(f"dgl_treestack.{path.parent.name}.{path.stem}")
     return getattr(module, "MODELS", None) or module.TASK
-
-
-def _definition(entry: Any) -> object:
-    """Return where the class of an entry is defined, since a notebook may run a definition again; other entries unchanged."""
-    defined = getattr(entry, "cell", entry)
-    return (defined.__module__, defined.__qualname__) if isinstance(defined, type) else entry

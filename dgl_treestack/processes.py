@@ -13,6 +13,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -100,7 +101,8 @@ def start_many(commands: Sequence[Command], jobs: Jobs) -> int:
 def follow_parent() -> None:
     """Send this command SIGTERM, so that it saves and stops, when its parent command (`CHILD_OF`) has ended."""
     if CHILD_OF in os.environ:
-        _when_ended(int(os.environ[CHILD_OF]), lambda: os.kill(os.getpid(), signal.SIGTERM))
+        stop = partial(os.kill, os.getpid(), signal.SIGTERM)
+        threading.Thread(target=_when_ended, args=(int(os.environ[CHILD_OF]), stop), daemon=True).start()
 
 
 @contextmanager
@@ -127,18 +129,14 @@ def _start_worker() -> None:
     """Initialize a worker: the parent alone reacts to Ctrl-C, and the worker ends with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if (parent := multiprocessing.parent_process()) is not None and parent.pid:
-        _when_ended(parent.pid, lambda: os._exit(1))
+        threading.Thread(target=_when_ended, args=(parent.pid, partial(os._exit, 1)), daemon=True).start()
 
 
 def _when_ended(parent: int, end: Callable[[], None]) -> None:
-    """Call `end` in a thread of this process when its parent, a process id, has ended."""
-
-    def wait() -> None:
-        while os.getppid() == parent:  # a process without a parent gets another one
-            time.sleep(0.5)
-        end()
-
-    threading.Thread(target=wait, daemon=True).start()
+    """Wait, in a thread, until the parent of this process, a process id, has ended, then call `end`."""
+    while os.getppid() == parent:  # a process without a parent gets another one
+        time.sleep(0.5)
+    end()
 
 
 @contextmanager

@@ -130,14 +130,12 @@ class StackLearner:
         logits = action[:, :, :1] - action[:, :, 1:] if two_actions else action
         write = torch.cat([cell.D, logits.flatten(1, 2)], dim=1).mT.contiguous()  # (R, H, columns): values, then logits
         self._forward(chunk.inputs, write)
-
         h = self.h[self.length - new : self.length]
         logits = self.net.read(h).squeeze(2)
         losses = functional.cross_entropy(logits.flatten(0, 1), chunk.targets.flatten(), reduction="none")
         errors = torch.softmax(logits, -1) - functional.one_hot(chunk.targets, logits.shape[-1])
         errors = errors * chunk.weights.unsqueeze(-1)
         self.net.V.grad = errors.movedim(0, 2) @ h.squeeze(2).movedim(0, 1)
-
         from_write, from_h = self._backward(errors.unsqueeze(2) @ self.net.V, write)
         tops = self.rows[: self.length, :, :, 1 : 1 + cell.depth].flatten(2)
         symbols = functional.one_hot(self.inputs[: self.length], cell.inputs).to(from_h)

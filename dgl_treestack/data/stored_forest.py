@@ -45,19 +45,33 @@ class ColumnWriter:
 
     def add(self, forest: Forest, trees: Forest) -> None:
         """Append a part of the forest. forest: as `Forest.build` returns it. trees: those of its trees that are written."""
-        kinds, keys = _kinds_and_keys(forest)
+        # Kinds (S, 4), see `kinds_of`, and keys (S,) of the subtrees, in the order of their ids 0 .. S - 1
+        signature, nodes = forest.signature, columns(forest, forest.signature)
+        _, first = np.unique(nodes.subtree, return_index=True)
+        op, height = nodes.op[first], nodes.height[first]
+        children = np.where(nodes.children[first] >= 0, nodes.subtree[nodes.children[first]], -1)
+        arity = (children >= 0).sum(1)
+        kinds = kinds_of(op, height, arity, signature)
+        token, number = (nodes.token[first, None].view(np.uint64), nodes.number[first, None].view(np.uint64))
+        keys = _mixed(_mixed(_SEEDS ^ token) ^ number)  # of leaves; others follow, children first
+        by_height = np.argsort(height, kind="stable")
+        for level in np.split(by_height, np.flatnonzero(np.diff(height[by_height])) + 1)[1:]:
+            key = _mixed(_SEEDS ^ (arity[level, None] * len(signature.operators) + op[level, None] + 1).view(np.uint64))
+            for child in children[level].T:
+                key = np.where(child[:, None] >= 0, _mixed(key + keys[child]), key)
+            keys[level] = key
         starts = [0, *(np.flatnonzero((kinds[1:] != kinds[:-1]).any(1)) + 1).tolist(), len(kinds)]
         for start, stop in itertools.pairwise(starts):
             self.slices[tuple(kinds[start].tolist())].append((self.subtrees[-1] + start, self.subtrees[-1] + stop))
         number_of_leaf = [self.leaves.setdefault(leaf, len(self.leaves)) for leaf in forest.leaves]
-        nodes = trees.nodes.astype(_WIDE)
-        nodes["leaf"] = np.array([*number_of_leaf, -1])[trees.leaf]  # -1, of operators, is the last
+        written = trees.nodes.astype(_WIDE)
+        written["leaf"] = np.array([*number_of_leaf, -1])[trees.leaf]  # -1, of operators, is the last
         for name in self.largest:
-            self.largest[name] = max(self.largest[name], int(nodes[name].max(initial=0)))
-        self.append("wide nodes", nodes)
-        self.append("keys", keys)
+            self.largest[name] = max(self.largest[name], int(written[name].max(initial=0)))
+        self.append("wide nodes", written)
+        self.append("keys", keys.view([("first", np.uint64), ("second", np.uint64)])[:, 0])
         self.append("sizes", trees.sizes)
-        self.nodes.append(self.nodes[-1] + len(nodes))
+        self.nodes.append(self.nodes[-1] + len(written))
         self.subtrees.append(self.subtrees[-1] + len(keys))
 
     def finish(self, description: dict[str, Any]) -> None:
@@ -118,25 +132,6 @@ def open_columns(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise DataError("The prepared columns are damaged. Delete the folder; it is made again.", folder) from None
     return manifest, arrays
-
-
-def _kinds_and_keys(forest: Forest) -> tuple[np.ndarray, np.ndarray]:
-    """Return kinds (S, 4), see `kinds_of`, and keys (S,) of the subtrees of a forest, in the order of their ids 0 .. S - 1."""
-    signature, nodes = forest.signature, columns(forest, forest.signature)
-    _, first = np.unique(nodes.subtree, return_index=True)
-    op, height = nodes.op[first], nodes.height[first]
-    children = np.where(nodes.children[first] >= 0, nodes.subtree[nodes.children[first]], -1)
-    arity = (children >= 0).sum(1)
-    kinds = kinds_of(op, height, arity, signature)
-    token, number = (nodes.token[first, None].view(np.uint64), nodes.number[first, None].view(np.uint64))
-    keys = _mixed(_mixed(_SEEDS ^ token) ^ number)  # of leaves; others follow, children first
-    by_height = np.argsort(height, kind="stable")
-    for level in np.split(by_height, np.flatnonzero(np.diff(height[by_height])) + 1)[1:]:
-        key = _mixed(_SEEDS ^ (arity[level, None] * len(signature.operators) + op[level, None] + 1).view(np.uint64))
-        for child in children[level].T:
-            key = np.where(child[:, None] >= 0, _mixed(key + keys[child]), key)
-        keys[level] = key
-    return kinds, keys.view([("first", np.uint64), ("second", np.uint64)])[:, 0]
 
 
 def _mixed(number: np.ndarray) -> np.ndarray:

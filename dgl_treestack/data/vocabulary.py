@@ -10,6 +10,7 @@ A vocabulary of words, for signatures with leaves of any text, has the rule `wor
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 
 from dgl_treestack.errors import VocabularyError, unknown
 from dgl_treestack.expression import LEAF_CLASSES, leaf_value
@@ -118,16 +119,14 @@ class Vocabulary:
             raise VocabularyError(f"Not a vocabulary: {error!r}. Expected keys `unify` and `leaves`.") from None
 
 
-def _leaves(text: str) -> tuple[tuple[str, str], ...]:
-    """The leaves that a text lists, separated by spaces: class and text, or a class that has only one text."""
-    parts = (leaf.partition(":") for leaf in text.split())
-    return tuple((kind, name or LEAF_CLASSES[kind] or "") for kind, _, name in parts)
-
-
 _COMMON = (*(("Symbol", name) for name in VARIABLES), *(("Integer", str(i)) for i in range(11)))
+# The other leaves of a preset: class and text, or a class that has only one text
 _RELEASED = "Integer:-2 Integer:-3 Rational:2/5 Rational:-1/2 Rational:0 Float:0.7 NegativeOne NaN Infinity Exp1 Pi One Half"
 _CANONICAL = "NegativeOne Integer:-2 Integer:-3 Half Rational:-1/2 Rational:2/5 Float:0.7 Pi Exp1 Infinity"
 PRESETS = {
-    "released": Vocabulary("released", (*_COMMON, *_leaves(_RELEASED))),
-    "canonical": Vocabulary("canonical", (*_COMMON, *_leaves(_CANONICAL))),
+    rule: Vocabulary(rule, (*_COMMON, *((kind, text or LEAF_CLASSES[kind] or "") for kind, _, text in parts)))
+    for rule, parts in (
+        ("released", map(str.partition, _RELEASED.split(), repeat(":"))),
+        ("canonical", map(str.partition, _CANONICAL.split(), repeat(":"))),
+    )
 }

@@ -200,22 +200,17 @@ def _rules(
     language, names, root, is_leaf = signature.name, signature.names, signature.root, op == NO_OPERATOR
     codes = f"{language!r}: 0 to {len(names) - 1}, or -1 at a leaf."
     yield (op < NO_OPERATOR) | (op >= len(names)), lambda node: f"has op = {op[node]}, which is no operator of {codes}"
-
     highest = np.iinfo(np.int64).max if tokens is None else tokens
     lowest = 0 if signature.words else NO_TOKEN  # words have no numbers
     rows = "row from 0 on" if tokens is None else f"row of the vocabulary: 0 to {tokens - 1}"
     rows += "." if signature.words else ", or -1 where `number` is read."
     yield is_leaf & ((token < lowest) | (token >= highest)), lambda node: f"has token = {token[node]}, which is no {rows}"
-
     remedy = "edges run from child to parent. Give it an operator."
     yield is_leaf & (arity > 0), lambda _: f"is a leaf (op = -1) and has children: {remedy}"
-
     wrong, finite = is_leaf & (token == NO_TOKEN) & ~np.isfinite(number), "Give it a finite number, or the token of a symbol."
     yield wrong, lambda _: f"is a leaf with token = -1, whose number is not finite. {finite}"
-
     is_child = np.bincount(child, minlength=len(op)) > 0
     yield is_child & (op == signature.root_index), lambda _: f"is {root!r} and has a parent; {root!r} stands at a root only."
-
     outside = (slot < 0) | (slot >= arity[parent])
     place = (arity.cumsum() - arity)[parent] + np.where(outside, 0, slot)  # one per node and slot
     uses = np.bincount(place[~outside], minlength=len(child))
@@ -227,7 +222,6 @@ def _rules(
             f"the slots of {arity[node]} children are 0 to {arity[node] - 1}, each once."
         ),
     )
-
     arities = [operator.arity or -1 for operator in signature.operators]  # -1: any number from 1 on
     takes = ["at least 1" if count < 0 else count for count in arities]
     expected = np.array(arities or [0])[op]

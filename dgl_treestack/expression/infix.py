@@ -45,7 +45,33 @@ _BINARY = {ast.Add: "Add", ast.Mult: "Mul", ast.Pow: "Pow"}
 
 def read(text: str) -> list[Node]:
     """The nodes of an infix text, in pre-order. Raises ExpressionError that points at the column."""
-    syntax, source = _parse(text)
+    column, fault = None, ""
+    # The Python source: `=` as `==`, `^` as `**`
+    source = _REPLACED.sub(lambda found: _REPLACEMENTS.get(found[0], " "), text).strip()
+    if len(text) > MAX_CHARACTERS:
+        fault = f"The text has {len(text)} characters, at most {MAX_CHARACTERS} are read. Give a large tree in prefix form."
+    elif refused := _REFUSED.search(text):
+        column = refused.start() + 1
+        remedy = hint(text) or " Use letters of the Latin and Greek alphabets, digits, and + - * / **."
+        fault = f"Unexpected character {refused[0]!r}.{remedy}"
+        if refused[0] == "#":  # Python would drop the rest as a comment
+            fault = "'#' is not part of an expression. Take it and the remark out."
+    elif not source:
+        fault = "The text is empty. Write an equation such as sin(x)**2 + cos(x)**2 = 1."
+    else:
+        try:
+            # `ast` builds syntax trees only: 9**9**9**9 is read, and not computed.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # "1if" and the like; the whitelist refuses them anyway
+                syntax = ast.parse(source, mode="eval").body
+        except SyntaxError as error:
+            offset = (error.offset or 0) - 1  # in characters; Python reports an unexpected end with offset 0
+            column = _column(text, offset if offset < 0 else len(source[:offset].encode()))
+            fault = f"Not an expression: {error.msg}.{hint(text)}"
+        except (RecursionError, MemoryError):
+            fault = "The text nests too deeply for the infix form. Give it in prefix form."
+    if fault:
+        raise ExpressionError(fault, text, column)
     encoded = source.encode()  # positions of `ast` count bytes
     nodes: list[Node] = []
     pending: list[Node | ast.expr] = [syntax]
@@ -65,35 +91,6 @@ def read(text: str) -> list[Node]:
             remedy = "" if isinstance(item, ast.Constant) else hint(text)
             raise ExpressionError(f"{error}{remedy}", text, _column(text, item.col_offset)) from None
     return nodes
-
-
-def _parse(text: str) -> tuple[ast.expr, str]:
-    """The syntax tree of a text, and its Python source (`=` as `==`, `^` as `**`). Raises ExpressionError."""
-    column = None
-    source = _REPLACED.sub(lambda found: _REPLACEMENTS.get(found[0], " "), text).strip()
-    if len(text) > MAX_CHARACTERS:
-        fault = f"The text has {len(text)} characters, at most {MAX_CHARACTERS} are read. Give a large tree in prefix form."
-    elif refused := _REFUSED.search(text):
-        column = refused.start() + 1
-        remedy = hint(text) or " Use letters of the Latin and Greek alphabets, digits, and + - * / **."
-        fault = f"Unexpected character {refused[0]!r}.{remedy}"
-        if refused[0] == "#":  # Python would drop the rest as a comment
-            fault = "'#' is not part of an expression. Take it and the remark out."
-    elif not source:
-        fault = "The text is empty. Write an equation such as sin(x)**2 + cos(x)**2 = 1."
-    else:
-        try:
-            # `ast` builds syntax trees only: 9**9**9**9 is read, and not computed.
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # "1if" and the like; the whitelist refuses them anyway
-                return ast.parse(source, mode="eval").body, source
-        except SyntaxError as error:
-            offset = (error.offset or 0) - 1  # in characters; Python reports an unexpected end with offset 0
-            column = _column(text, offset if offset < 0 else len(source[:offset].encode()))
-            fault = f"Not an expression: {error.msg}.{hint(text)}"
-        except (RecursionError, MemoryError):
-            fault = "The text nests too deeply for the infix form. Give it in prefix form."
-    raise ExpressionError(fault, text, column)
 
 
 def _column(text: str, offset: int) -> int:
@@ -136,35 +133,29 @@ def _expand(node: ast.expr, source: bytes) -> Sequence[Node | ast.expr]:
             if name not in _CALLABLE:
                 return [("Symbol", name, 0)]
             fault = f"The function {name!r} needs its argument in parentheses."
-        case ast.Call(ast.Name(name), arguments, []) if not any(isinstance(a, ast.Starred) for a in arguments):
-            return _expand_call(_ALIASES.get(name, name), arguments, source)
+        case ast.Call(ast.Name(called), arguments, []) if not any(isinstance(a, ast.Starred) for a in arguments):
+            name, count = _ALIASES.get(called, called), len(arguments)
+            if name in LEAF_CLASSES and count == 1:
+                text = _source_of(arguments[0], source)
+                check_leaf(name, text)
+                return [(name, text, 0)]
+            if name == "sqrt" and count == 1:
+                return [("Pow", None, 2), *arguments, _HALF]
+            if name in ("ln", "log") and count == 1:
+                return [("log", None, 2), *arguments, ("Exp1", "E", 0)]
+            if name in LEAF_CLASSES:
+                fault = f"{name} takes the text of one leaf, as in Rational(2/5)."
+            elif name not in MATH or name == MATH.root:
+                product = f"Unknown function {name!r}." if len(name) == 1 else ""
+                fault = product or FUNCTIONS.get(name) or unknown("function", name, _CALLABLE)
+            elif count == MATH[name].arity:
+                return [(name, None, count), *arguments]
+            else:
+                fault = f"{name!r} takes {operands([MATH[name].arity])}, found {count}."
         case ast.Call():
             fault = "Only calls such as sin(x) are allowed."
         case _:
             fault = f"{type(node).__name__} is not part of an expression. Use + - * / ** and functions."
-    raise ExpressionError(fault)
-
-
-def _expand_call(name: str, arguments: list[ast.expr], source: bytes) -> Sequence[Node | ast.expr]:
-    """As `_expand`, for the call of a function or of a leaf class."""
-    is_single = len(arguments) == 1
-    if name in LEAF_CLASSES and is_single:
-        text = _source_of(arguments[0], source)
-        check_leaf(name, text)
-        return [(name, text, 0)]
-    if name == "sqrt" and is_single:
-        return [("Pow", None, 2), *arguments, _HALF]
-    if name in ("ln", "log") and is_single:
-        return [("log", None, 2), *arguments, ("Exp1", "E", 0)]
-    if name in LEAF_CLASSES:
-        fault = f"{name} takes the text of one leaf, as in Rational(2/5)."
-    elif name not in MATH or name == MATH.root:
-        product = f"Unknown function {name!r}." if len(name) == 1 else ""
-        fault = product or FUNCTIONS.get(name) or unknown("function", name, _CALLABLE)
-    elif len(arguments) == MATH[name].arity:
-        return [(name, None, len(arguments)), *arguments]
-    else:
-        fault = f"{name!r} takes {operands([MATH[name].arity])}, found {len(arguments)}."
     raise ExpressionError(fault)
 
 

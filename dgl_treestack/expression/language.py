@@ -24,7 +24,6 @@ signature by an entry point of the group `dgl_treestack.languages`, a program by
 import contextlib
 import math
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +90,7 @@ languages = registry.table
 def from_dict(data: dict[str, Any]) -> Signature:
     """Return the language that plain data describe. Raises ConfigurationError that names the key."""
     classes = data.get("classes", [])
-    for fault in chain(_faults(data), _faults_of_classes(classes)):
+    for fault in _faults(data):
         raise ConfigurationError(fault)
     operators: list[Operator] = []
     for name, arity in data["operators"].items():
@@ -113,7 +112,7 @@ def from_dict(data: dict[str, Any]) -> Signature:
 
 
 def _faults(data: dict[str, Any]) -> Iterator[str]:
-    """Yield what is wrong in plain data besides `classes`; only the first fault counts."""
+    """Yield what is wrong in plain data; only the first fault counts."""
     yield from (unknown("key", key, _KEYS) for key in data if key not in _KEYS)
     operators: Any = data.get("operators")
     root, notation = data.get("root"), data.get("notation", "brackets")
@@ -138,10 +137,7 @@ def _faults(data: dict[str, Any]) -> Iterator[str]:
         yield f"'root' is {root!r}; it must be one of the operators, with 2 children."
     elif root is not None and len(operators) == 1:
         yield f"There is no operator besides the root {root!r}. Add one."
-
-
-def _faults_of_classes(entry: Any) -> Iterator[str]:
-    """As `_faults`, of the key `classes`."""
+    entry: Any = data.get("classes", [])
     labels_of_class = entry if isinstance(entry, dict) else {}
     classes = [name for name in labels_of_class if name != UNKNOWN] if labels_of_class else [] if entry == "numbers" else entry
     if not isinstance(classes, list) or not all(isinstance(name, str) and name.isprintable() and name for name in classes):

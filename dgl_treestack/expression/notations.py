@@ -74,29 +74,27 @@ def read_prefix(text: str, signature: Signature) -> list[Node]:
     """The nodes of a prefix text. Raises ExpressionError that points at the column of the wrong token."""
     nodes: list[Node] = []
     for match in _PREFIX_TOKEN.finditer(text):
+        token = match[0]
+        if not token:  # before a space and at the end
+            continue
         try:
-            if match[0]:  # it is empty before a space and at the end
-                nodes.append(_node_of_prefix(match[0], signature))
+            kind, colon, of_leaf = token.partition(":")
+            name, slash, count = token.partition("/")
+            if kind in signature.leaf_classes:
+                of_leaf = _unquoted(of_leaf) if of_leaf.startswith('"') else of_leaf
+                nodes.append((kind, of_leaf if colon else signature.leaf_classes[kind], 0))
+                continue
+            if slash and not _COUNT.fullmatch(count):
+                raise ExpressionError(f"{count[:30]!r} is not a number of operands. Write {name}/3.")
+            is_split = slash and token not in signature  # by its number of children, or it takes any number
+            operator = (signature.operator(name, int(count)) if is_split else None) or signature[token]
+            arity = int(count) if slash else operator.arity
+            if arity is None:
+                raise ExpressionError(f"{name!r} takes any number of operands. Say how many: {name}/3.")
+            nodes.append((operator.name, None, arity))
         except ExpressionError as error:
             raise ExpressionError(str(error), text, match.start() + 1) from None
     return nodes
-
-
-def _node_of_prefix(token: str, signature: Signature) -> Node:
-    """The node of a token. Raises ExpressionError."""
-    kind, colon, text = token.partition(":")
-    name, slash, count = token.partition("/")
-    if kind in signature.leaf_classes:
-        text = _unquoted(text) if text.startswith('"') else text
-        return kind, text if colon else signature.leaf_classes[kind], 0
-    if slash and not _COUNT.fullmatch(count):
-        raise ExpressionError(f"{count[:30]!r} is not a number of operands. Write {name}/3.")
-    is_split = slash and token not in signature  # by its number of children, or it takes any number
-    operator = (signature.operator(name, int(count)) if is_split else None) or signature[token]
-    arity = int(count) if slash else operator.arity
-    if arity is None:
-        raise ExpressionError(f"{name!r} takes any number of operands. Say how many: {name}/3.")
-    return operator.name, None, arity
 
 
 def _unquoted(quoted: str, *place: Any) -> str:
@@ -163,7 +161,6 @@ def read(text: str, signature: Signature) -> tuple[list[Node], list[str]]:
         return read_prefix(text, signature), []
     opening, _ = _BRACKETS[signature.notation]
     is_labelled, has_operators = signature.notation == "labelled", signature.notation in WITH_OPERATORS
-    close = _close if has_operators else _close_without_operators
     frames: list[tuple[int, list[_Item]]] = [(0, [])]  # per open bracket, its column and what has been read in it
     for bracket, word, is_quoted, column in _tokens(text, signature.notation):
         start, items = frames[-1]
@@ -178,7 +175,7 @@ def read(text: str, signature: Signature) -> tuple[list[Node], list[str]]:
             frames.append((column, []))
         else:
             frames.pop()
-            frames[-1][1].append(close(items, signature, text, start))
+            frames[-1][1].append(_close(items, signature, text, start))
     tree = frames[0][1][0]
     if isinstance(tree, _Operator):
         raise ExpressionError(f"{tree.word!r} takes 2 operands, found 1.", text, 1)
@@ -192,7 +189,32 @@ def read(text: str, signature: Signature) -> tuple[list[Node], list[str]]:
 
 
 def _close(items: list[_Item], signature: Signature, text: str, column: int) -> _Item:
-    """The tree, or the operator with its second child, of what stands in brackets. column: of the opening one, for errors."""
+    """The tree, or the operator with its second child, of what stands in brackets. column: of the opening one, for errors.
+
+    In notations without operators the operator follows from the number of children, and the first word may be a label.
+    """
+    if signature.notation in WITHOUT_OPERATORS:
+        children, label, fault = cast(list[_Tree], items), None, ""
+        if signature.notation == "labelled":
+            if children[0][0] is None:
+                label = children.pop(0)[1][1]
+            is_leaf = None in [of_child for of_child, _, _ in children]
+            if len(children) == 1 and is_leaf:
+                return label, children[0][1], ()
+            if len(children) == 1 and label is None:
+                return children[0]
+            if is_leaf:
+                remedy = 'A leaf is (label word); write a leaf of several words as (label "two words").'
+                fault = f"This bracket holds a word and {len(children) - 1} more. {remedy}"
+            elif label is None:
+                fault = _NO_LABEL
+        count, arities = len(children), signature.by_arity
+        name = arities.get(count) or arities.get(None)
+        if not fault and name and count:
+            return label, (name, None, count), children
+        counts = ", ".join("any" if arity is None else str(arity) for arity in arities)
+        remedy = f"operators of {signature.name!r} have {counts} children. Correct it, or add an operator."
+        raise ExpressionError(fault or f"This bracket has {count} child{'ren' * (count != 1)}; {remedy}", text, column)
     shown = "nothing"
     match items:
         case [_Operator(word, at, None), *rest]:
@@ -215,31 +237,6 @@ def _close(items: list[_Item], signature: Signature, text: str, column: int) -> 
             shown = "a tree"
     rule = f"The first word in brackets is an operator of {signature.name!r} ({', '.join(signature.by_word)})"
     raise ExpressionError(f"{rule}, here {shown}.", text, column)
-
-
-def _close_without_operators(items: list[_Item], signature: Signature, text: str, column: int) -> _Item:
-    """As `_close`, where the operator follows from the number of children, and the first word may be a label."""
-    children, label, fault = cast(list[_Tree], items), None, ""
-    if signature.notation == "labelled":
-        if children[0][0] is None:
-            label = children.pop(0)[1][1]
-        is_leaf = None in [of_child for of_child, _, _ in children]
-        if len(children) == 1 and is_leaf:
-            return label, children[0][1], ()
-        if len(children) == 1 and label is None:
-            return children[0]
-        if is_leaf:
-            remedy = 'A leaf is (label word); write a leaf of several words as (label "two words").'
-            fault = f"This bracket holds a word and {len(children) - 1} more. {remedy}"
-        elif label is None:
-            fault = _NO_LABEL
-    count, arities = len(children), signature.by_arity
-    name = arities.get(count) or arities.get(None)
-    if not fault and name and count:
-        return label, (name, None, count), children
-    counts = ", ".join("any" if arity is None else str(arity) for arity in arities)
-    remedy = f"operators of {signature.name!r} have {counts} children. Correct it, or add an operator."
-    raise ExpressionError(fault or f"This bracket has {count} child{'ren' * (count != 1)}; {remedy}", text, column)
 
 
 def quoted(text: str, notation: str) -> str:

@@ -167,11 +167,7 @@ GREEK = "Α-Ωα-ορ-ωϑϕϱϵ"  # letters that name variables, besides ASCII;
 
 # Leaf class -> its fixed text, or None for a class whose leaves differ in their text.
 LEAF_CLASSES: dict[str, str | None] = {
-    "Symbol": None,
-    "Integer": None,
-    "Rational": None,
-    "Float": None,
-    "Number": None,
+    **dict.fromkeys(("Symbol", "Integer", "Rational", "Float", "Number")),
     "NegativeOne": "-1",
     "NaN": "nan",
     "Infinity": "oo",

@@ -51,7 +51,22 @@ def read(value: sympy.Basic) -> list[Node]:
         if isinstance(item, tuple):
             nodes.append(item)
             continue
-        if leaf := _leaf(item):
+        leaf, constant = None, next((kind for kind, value_of_kind in _CONSTANTS.items() if item is value_of_kind), "")
+        try:
+            if constant:
+                leaf = constant, LEAF_CLASSES[constant] or ""
+            elif isinstance(item, sympy.Symbol):
+                leaf = ("Blank", "_") if item == _BLANK else ("Symbol", item.name)
+            elif isinstance(item, sympy.Float):
+                leaf = "Number", str(item)
+            elif isinstance(item, sympy.Integer):
+                leaf = ("NegativeOne", "-1") if item == -1 else ("Integer", str(item))
+            elif isinstance(item, sympy.Rational):
+                leaf = ("Half", "1/2") if item == sympy.S.Half else ("Rational", str(item))
+        except ValueError:  # Python prints no integer beyond sys.get_int_max_str_digits()
+            fault = f"The {type(item).__name__} has too many digits to be printed; a leaf holds {MAX_CHARACTERS} characters."
+            raise ExpressionError(f"{fault} Round it.") from None
+        if leaf:
             nodes.append((*leaf, 0))
             continue
         name = type(item).__name__
@@ -65,24 +80,3 @@ def read(value: sympy.Basic) -> list[Node]:
             expanded = [(name, None, len(item.args)), *item.args]
         pending.extend(reversed(expanded))
     return nodes
-
-
-def _leaf(value: Any) -> tuple[str, str] | None:
-    """The class and text of a leaf, None for an operator."""
-    for kind, constant in _CONSTANTS.items():
-        if value is constant:
-            return kind, LEAF_CLASSES[kind] or ""
-    if isinstance(value, sympy.Symbol):
-        return ("Blank", "_") if value == _BLANK else ("Symbol", value.name)
-    try:
-        if isinstance(value, sympy.Float):
-            return "Number", str(value)
-        if isinstance(value, sympy.Integer):
-            return ("NegativeOne", "-1") if value == -1 else ("Integer", str(value))
-        if isinstance(value, sympy.Rational):
-            return ("Half", "1/2") if value == sympy.S.Half else ("Rational", str(value))
-    except ValueError:  # Python prints no integer beyond sys.get_int_max_str_digits()
-        raise ExpressionError(
-            f"The {type(value).__name__} has too many digits to be printed; a leaf holds {MAX_CHARACTERS} characters. Round it."
-        ) from None
-    return None

@@ -40,35 +40,31 @@ class Expression:
     signature: Signature = field(default=MATH, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        for fault in self._faults():
-            raise ExpressionError(fault)
-
-    def _faults(self) -> Iterator[str]:
-        """Yield what is wrong; after the first fault the others may follow from it."""
-        signature, leaf_classes = self.signature, self.signature.leaf_classes
+        signature, leaf_classes, fault = self.signature, self.signature.leaf_classes, ""
         lengths = [len(self.names), len(self.texts), len(self.arities)]
         if len(set(lengths)) > 1:
-            yield f"names, texts and arities differ in length: {lengths}."
+            raise ExpressionError(f"names, texts and arities differ in length: {lengths}.")
         missing = 1  # operands
         for i, (name, text, arity) in enumerate(zip(self.names, self.texts, self.arities, strict=True)):
             if name in leaf_classes:
                 if arity:
-                    yield f"The leaf class {name!r} takes no operands, found {arity}."
-                check_leaf(name, text)
+                    fault = f"The leaf class {name!r} takes no operands, found {arity}."
+                else:
+                    check_leaf(name, text)
             elif name not in signature.index:
-                yield unknown("operator or leaf class", name, [*signature.names, *leaf_classes])
+                fault = unknown("operator or leaf class", name, [*signature.names, *leaf_classes])
             elif arity < 1 or signature[name].arity not in (None, arity):
                 remedy = "" if signature.words else " Nest longer sums and products: Add(Add(x, 1), y)."
-                yield f"{name!r} takes {operands([signature[name].arity])}, found {arity}.{remedy}"
+                fault = f"{name!r} takes {operands([signature[name].arity])}, found {arity}.{remedy}"
             elif text is not None:
-                yield f"The operator {name!r} carries no text, found {text!r}."
-            if not missing:
-                yield f"The tree is complete before node {i} of {self.size}; drop what follows it."
+                fault = f"The operator {name!r} carries no text, found {text!r}."
+            if not (missing or fault):
+                fault = f"The tree is complete before node {i} of {self.size}; drop what follows it."
+            if fault:
+                raise ExpressionError(fault)
             missing += arity - 1
         if missing:
-            yield f"The tree ends with {missing} operand(s) missing."
-
-    # Constructors
+            raise ExpressionError(f"The tree ends with {missing} operand(s) missing.")
 
     @classmethod
     def leaf(cls, kind: str, text: str | None = None, signature: Signature = MATH) -> Self:
@@ -102,15 +98,6 @@ class Expression:
         return cls.from_nodes(nodes, signature)
 
     @classmethod
-    def _of_valid(
-        cls, names: tuple[str, ...], texts: tuple[str | None, ...], arities: tuple[int, ...], signature: Signature
-    ) -> Self:
-        """The tree of arrays that describe one, because they were checked before."""
-        tree = cls.__new__(cls)
-        tree.__dict__.update(names=names, texts=texts, arities=arities, signature=signature)
-        return tree
-
-    @classmethod
     def from_prefix(cls, text: str, signature: Signature = MATH) -> Self:
         """Read the prefix form, as `prefix` writes it, of a tree of any depth."""
         return cls.from_nodes(notations.read_prefix(text, signature), signature)
@@ -121,8 +108,6 @@ class Expression:
         from dgl_treestack.expression.sympy import read
 
         return cls.from_nodes(read(value))
-
-    # Notations
 
     def __str__(self) -> str:
         return infix.write(self) if self.signature.notation in ("infix", "prefix") else notations.write(self)
@@ -144,8 +129,6 @@ class Expression:
         from dgl_treestack.expression.sympy import write
 
         return write(self)
-
-    # Parts
 
     @property
     def nodes(self) -> Iterator[Node]:
@@ -208,14 +191,18 @@ class Expression:
 
     def subtree(self, i: int) -> "Expression":
         """The expression rooted at node i."""
-        span = slice(i, self.ends[i])
-        return Expression._of_valid(self.names[span], self.texts[span], self.arities[span], self.signature)
+        span, tree = slice(i, self.ends[i]), Expression.__new__(Expression)  # which checks nothing: the whole tree was checked
+        names, texts, arities = self.names[span], self.texts[span], self.arities[span]
+        tree.__dict__.update(names=names, texts=texts, arities=arities, signature=self.signature)
+        return tree
 
     def recognised(self) -> "Expression":
         """This tree, which becomes an `Equation` if its root is the operator that relates two sides."""
         if self.names[0] != self.signature.root:
             return self
-        return Equation._of_valid(self.names, self.texts, self.arities, self.signature)
+        equation = Equation.__new__(Equation)
+        vars(equation).update(vars(self))
+        return equation
 
     def replace(self, i: int, subtree: "Expression") -> Self:
         """A copy with another subtree at node i."""
@@ -237,12 +224,12 @@ class Equation(Expression):
     (4, '1 + tan(x)**2', 'sec(x)**2')
     """
 
-    def _faults(self) -> Iterator[str]:
-        yield from super()._faults()
+    def __post_init__(self) -> None:
+        super().__post_init__()
         root = self.signature.root
         if self.names[0] != root:
             remedy = "Put '=' between its two sides." if root == "Equality" else "Take Expression for other trees."
-            yield f"The root of an equation is {root!r}, not {self.names[0]!r}. {remedy}"
+            raise ExpressionError(f"The root of an equation is {root!r}, not {self.names[0]!r}. {remedy}")
 
     @classmethod
     def of(cls, left: Expression, right: Expression) -> Self:

@@ -38,7 +38,30 @@ class WordCorpus:
         """Read a folder line by line. Raises DataError, with file and line, for malformed text, and for a part of the Penn
         Treebank, as perplexities on it could not be compared with published ones."""
         numbers: dict[str, int] = {END: 0}
-        parts = {part: _numbered(path, numbers, grows=part == "train") for part, path in files_of(folder).items()}
+        parts: dict[str, np.ndarray] = {}
+        for part, path in files_of(folder).items():
+            tokens = array("i")  # four bytes a word, where a list of integers takes forty
+            for line, text in enumerate(read_lines(path), 1):
+                words, fault = text.split(), ""
+                if len(text) > MOST_CHARACTERS:
+                    fault = f"The line has more than {MOST_CHARACTERS} characters. One line holds one sentence."
+                elif "\0" in text:
+                    fault = "A zero byte: this is no text."
+                elif END in words:
+                    fault = f"The word {END} is reserved for ends of sentences. Remove it."
+                for word in words if part == "train" else ():
+                    numbers.setdefault(word, len(numbers))
+                other = numbers.get(UNKNOWN, -1)
+                ids = [numbers.get(word, other) for word in words]
+                if -1 in ids:
+                    word = words[ids.index(-1)]
+                    fault = f"{word!r} does not occur in the training text, which has no {UNKNOWN} to replace it."
+                if fault:
+                    raise DataError(fault, path, line)
+                tokens.extend([*ids, numbers[END]] if words else [])
+            if len(tokens) == 0:
+                raise DataError("There are no sentences in the file.", path)
+            parts[part] = np.frombuffer(tokens, dtype=np.int32).copy()
         sizes = {"words": len(numbers), **{part: len(tokens) for part, tokens in parts.items()}}
         if len(numbers) >= ENOUGH_WORDS and UNKNOWN in numbers and "N" in numbers and sizes != PENN:
             raise DataError(
@@ -57,29 +80,3 @@ def files_of(folder: Path) -> dict[str, Path]:
             raise DataError(f"A folder of text has one file ending in {part}.txt, such as ptb.{part}.txt; {number}.", folder)
         paths[part] = candidates[0]
     return paths
-
-
-def _numbered(path: Path, numbers: dict[str, int], *, grows: bool) -> np.ndarray:
-    """Return the words of a file as ids. New words get the next id if the vocabulary grows, else that of <unk>."""
-    tokens = array("i")  # four bytes a word, where a list of integers takes forty
-    for line, text in enumerate(read_lines(path), 1):
-        words, fault = text.split(), ""
-        if len(text) > MOST_CHARACTERS:
-            fault = f"The line has more than {MOST_CHARACTERS} characters. One line holds one sentence."
-        elif "\0" in text:
-            fault = "A zero byte: this is no text."
-        elif END in words:
-            fault = f"The word {END} is reserved for ends of sentences. Remove it."
-        for word in words:
-            number = numbers.setdefault(word, len(numbers)) if grows else numbers.get(word, numbers.get(UNKNOWN))
-            if number is None:
-                fault = f"{word!r} does not occur in the training text, which has no {UNKNOWN} to replace it."
-                break
-            tokens.append(number)
-        if fault:
-            raise DataError(fault, path, line)
-        if words:
-            tokens.append(numbers[END])
-    if len(tokens) == 0:
-        raise DataError("There are no sentences in the file.", path)
-    return np.frombuffer(tokens, dtype=np.int32).copy()

@@ -1,6 +1,6 @@
 """A model: a cell or an encoder, the vocabulary that encodes its leaves, and the heads of its tasks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,15 +14,16 @@ from dgl_treestack import cells
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.errors import ConfigurationError, DataError, unknown
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.language import find
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.model.dataset import Batch, Dataset, prepare
 from dgl_treestack.model.tree_dataset import TreeDataset
+from dgl_treestack.plain_data import settings_of
 from dgl_treestack.propagate import ENGINES, compute, draw_noise, propagate
 from dgl_treestack.sequence import encoders
-from dgl_treestack.sequence.encoders import Encoder
+from dgl_treestack.sequence.encoders import NO_ENCODER, Encoder
 from dgl_treestack.tasks import Item, NodeStates, Task, registry
 
 if TYPE_CHECKING:
@@ -93,12 +94,38 @@ class Model(nn.Module):
         kinds = {task: registry[task] for task in tasks}
         vocabulary = Vocabulary.preset(vocabulary) if isinstance(vocabulary, str) else vocabulary
         signature = find(signature) if isinstance(signature, str) else signature
-        module = _cell_or_encoder(name, len(vocabulary), signature, hidden, cell)
+        spec = cells.find(name) if isinstance(name, str) else name
+        is_ours = isinstance(spec, cells.CellSpec) and spec.cell.__module__.startswith("dgl_treestack.")
+        module: cells.Cell | Encoder
+        if isinstance(name, str) and not is_ours and name in encoders.encoders():
+            if spec is not None:
+                raise ConfigurationError(
+                    f"{name!r} is the name of a registered cell and of a sequence or attention model. Rename the cell."
+                )
+            for key, default, lacking in (("share", "operator", "weights per operator"), ("vector_size", 0, "leaf encoder")):
+                if (value := cell.pop(key, default)) != default:
+                    raise ConfigurationError(f"{key!r} is {value!r}; {name} has no {lacking}. Use a tree model.")
+            module = encoders.build(name, len(vocabulary), len(signature.operators), hidden, **cell)
+        elif spec is None:
+            message = unknown("model", str(name), [*cells.models(), *encoders.encoders()])
+            raise ConfigurationError(
+                f"{message} A cell of your own is registered in this process, or installed with its package."
+            )
+        else:
+            module = cells.build(name, signature.inner, len(vocabulary), hidden, **cell)
         head_settings, slots = head_settings or {}, getattr(module, "slots", 1)
         for task in head_settings:
             if task not in tasks:
                 raise ConfigurationError("Settings of a head: " + unknown("task", task, tasks))
-        built = [kind.with_settings(hidden, signature, slots, head_settings.get(task, {})) for task, kind in kinds.items()]
+        built: list[Task] = []
+        for task, kind in kinds.items():
+            settings, allowed = dict(head_settings.get(task, {})), settings_of(kind)
+            for key in settings:
+                if key not in allowed:
+                    raise ConfigurationError(f"Task {task!r}: " + unknown("setting of the head", key, allowed))
+            if "slots" in allowed:
+                settings.setdefault("slots", slots)
+            built.append(kind.build(hidden, signature, **settings))
         losses = None
         if signals:
             from dgl_treestack.model.signals import NodeSignals  # here, since it loads FLINT: 0.2 s
@@ -144,8 +171,11 @@ class Model(nn.Module):
         VocabularyError for an unknown leaf.
         """
         dataset = prepare(examples, list(self.heads.values()), self.vocabulary, self.signature, task_name)
-        if isinstance(self.cell, Encoder):
-            self.cell.check(dataset.forest, [example.source for example in examples])
+        forest = dataset.forest
+        if isinstance(self.cell, Encoder) and (numbers := np.flatnonzero((forest.op < 0) & (forest.token < 0))).size:
+            kind, text = forest.leaves[forest.leaf[numbers[0]]]
+            source = examples[int(np.searchsorted(forest.offsets, numbers[0], side="right")) - 1].source
+            raise DataError(f"{kind} {text} has no row in the vocabulary. {NO_ENCODER}", source or None)
         return dataset
 
     @torch.no_grad()
@@ -253,44 +283,43 @@ class Model(nn.Module):
 
     def outputs(self, h: NodeStates, batch: Batch) -> Tensor:
         """Return the outputs of all trees, (B,) or (B, K), from the states of their nodes."""
-        return self._by_task(batch, lambda head, trees: head(h, batch.roots[trees], batch.sides[trees]))
+        return self._by_task("__call__", batch, h, batch.roots, batch.sides)
 
     def losses(self, output: Tensor, batch: Batch) -> Tensor:
         """Return the loss (B,) of every output under the task of its tree."""
-        return self._for_targets("loss", output, batch)
+        return self._by_task("loss", batch, output, batch.targets.to(output))
 
     def correct(self, output: Tensor, batch: Batch) -> Tensor:
         """Return 1 for a correct output, else 0 (B,)."""
-        return self._for_targets("correct", output, batch)
+        return self._by_task("correct", batch, output, batch.targets.to(output))
 
-    def _for_targets(self, method: str, output: Tensor, batch: Batch) -> Tensor:
-        """Return what `loss` or `correct` of the heads returns (B,). Raises RuntimeError for another shape."""
-        targets = batch.targets.to(output)
+    def _by_task(self, method: str, batch: Batch, first: Any, *others: Tensor) -> Tensor:
+        """Return what a method of the heads returns for all trees (B, ...). others: its arguments, with a row per tree.
 
-        def values_of(head: Task, trees: Any) -> Tensor:
-            values: Tensor = getattr(head, method)(output[trees], targets[trees])
-            if values.shape != targets[trees].shape:  # a mean would train, and silently wrongly
-                raise RuntimeError(
-                    f"{type(head).__name__}.{method} returned the shape {tuple(values.shape)} for outputs "
-                    f"{tuple(output[trees].shape)} and targets {tuple(targets[trees].shape)}; it must return a number for each "
-                    "target."
-                )
-            return values.to(output)
-
-        return self._by_task(batch, values_of)
-
-    def _by_task(self, batch: Batch, function: Callable[[Task, Any], Tensor]) -> Tensor:
-        """Call a function once per head, with the indices of its trees, and return the values of all trees (B, ...)."""
+        first: the states of nodes, or the outputs of trees for `loss` and `correct`, of which the last argument is the targets.
+        Raises RuntimeError if one of these two does not return a number for each target.
+        """
         result: Tensor | None = None
         for i, head in enumerate(self.heads.values()):
             is_of_head = batch.task == i
-            if len(self.heads) == 1 or is_of_head.all():
-                return function(head, slice(None))
-            if is_of_head.any():
-                trees = torch.from_numpy(np.flatnonzero(is_of_head))
-                values = function(head, trees)
-                result = values.new_zeros(len(batch.task), *values.shape[1:]) if result is None else result
-                result = result.index_copy(0, trees.to(values.device, non_blocking=True), values)
+            is_only = len(self.heads) == 1 or is_of_head.all()
+            if not (is_only or is_of_head.any()):
+                continue
+            trees = slice(None) if is_only else torch.from_numpy(np.flatnonzero(is_of_head))
+            arguments = [of_all[trees] if isinstance(of_all, Tensor) else of_all for of_all in (first, *others)]
+            values: Tensor = getattr(head, method)(*arguments)
+            if isinstance(first, Tensor):
+                if values.shape != arguments[-1].shape:  # a mean would train, and silently wrongly
+                    raise RuntimeError(
+                        f"{type(head).__name__}.{method} returned the shape {tuple(values.shape)} for outputs "
+                        f"{tuple(arguments[0].shape)} and targets {tuple(arguments[-1].shape)}; it must return a number for "
+                        "each target."
+                    )
+                values = values.to(first)
+            if isinstance(trees, slice):
+                return values
+            result = values.new_zeros(len(batch.task), *values.shape[1:]) if result is None else result
+            result = result.index_copy(0, trees.to(values.device, non_blocking=True), values)
         assert result is not None  # every tree is of one of the heads
         return result
 
@@ -298,24 +327,3 @@ class Model(nn.Module):
         """Return the columns that a task, by its index among the heads, adds to the record of an example."""
         head = list(self.heads.values())[task]
         return {"task": head.name, **head.record(example, item, output)}
-
-
-def _cell_or_encoder(
-    name: str | type[cells.Cell], leaves: int, signature: Signature, hidden: int, settings: dict[str, Any]
-) -> cells.Cell | Encoder:
-    """Return a cell by its name or class, or an encoder by its name, with these settings. leaves: rows of the vocabulary."""
-    spec = cells.find(name) if isinstance(name, str) else name
-    is_ours = isinstance(spec, cells.CellSpec) and spec.cell.__module__.startswith("dgl_treestack.")
-    if isinstance(name, str) and not is_ours and name in encoders.encoders():
-        if spec is not None:
-            raise ConfigurationError(
-                f"{name!r} is the name of a registered cell and of a sequence or attention model. Rename the cell."
-            )
-        for key, default, lacking in (("share", "operator", "weights per operator"), ("vector_size", 0, "leaf encoder")):
-            if (value := settings.pop(key, default)) != default:
-                raise ConfigurationError(f"{key!r} is {value!r}; {name} has no {lacking}. Use a tree model.")
-        return encoders.build(name, leaves, len(signature.operators), hidden, **settings)
-    if spec is None:
-        message = unknown("model", str(name), [*cells.models(), *encoders.encoders()])
-        raise ConfigurationError(f"{message} A cell of your own is registered in this process, or installed with its package.")
-    return cells.build(name, signature.inner, leaves, hidden, **settings)

@@ -102,8 +102,6 @@ class TreeDataset(DGLDataset):
         lines = [json.dumps(formats.to_dict(example)) for example in self._examples]
         return hashlib.sha256("\n".join([*checksums, *lines]).encode()).hexdigest()
 
-    # Methods that DGL calls
-
     def process(self) -> None:
         """Prepare the examples of the files."""
         heads = [registry[task].build(1, self.signature) for task in self.tasks]
@@ -134,8 +132,6 @@ class TreeDataset(DGLDataset):
     def load(self) -> None:
         """Open the columns in the cache. Raises an error for damaged or other ones; DGL then calls `process`."""
         self.prepared = stored_set.read(self._folder, self._made_from, self.vocabulary, self.signature)
-
-    # Samples
 
     def __len__(self) -> int:
         return len(self.forest)

@@ -389,10 +389,7 @@ def dump(config: Named) -> str:
 
 
 def build_model(
-    config: ModelConfig,
-    vocabulary: Vocabulary | None = None,
-    signature: Signature = MATH,
-    signals: SignalsConfig | None = None,
+    config: ModelConfig, vocabulary: Vocabulary | None = None, signature: Signature = MATH, signals: SignalsConfig | None = None
 ) -> "Model":
     """Return the model of a configuration, its parameters uninitialised. Raises ConfigurationError, VocabularyError.
 

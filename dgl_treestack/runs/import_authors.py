@@ -54,24 +54,21 @@ class Family(NamedTuple):
     blocks: Mapping[int, Sequence[Block]]
 
 
-def _linear(module: str) -> Block:
-    """Return the block of one of their linear modules."""
-    return Block([f"{module}.weight"], f"{module}.bias")
-
-
-_SMU = [_linear(f"{{0}}{gate}_linear") for gate in ("_stack.input", ".o", "_stack.push_gate", "_stack.pop_gate")]
-_SMU += [_linear("{0}_stack.no_op_gate_linear")]
-_SMU_1, _SMU_2 = [_linear("{0}_stack.gate_linear")], [_linear(f"{{0}}_stack.gate_linear_{side}") for side in "lr"]
+_GATES = ("_stack.input", ".o", "_stack.push_gate", "_stack.pop_gate", "_stack.no_op_gate")
+_SMU = [Block([f"{{0}}{gate}_linear.weight"], f"{{0}}{gate}_linear.bias") for gate in _GATES]
+_SMU_1 = [Block(["{0}_stack.gate_linear.weight"], "{0}_stack.gate_linear.bias")]
+_SMU_2 = [Block([f"{{0}}_stack.gate_linear_{side}.weight"], f"{{0}}_stack.gate_linear_{side}.bias") for side in "lr"]
 _SIDES = ("left", "right")
 _LSTM_BINARY = [
     *(Block([f"{{0}}.{gate}_{side}.weight" for side in _SIDES], f"{{0}}.{gate}_bias") for gate in ("data", "output", "input")),
     *(Block([f"{{0}}.forget_{gate}_by_{side}.weight" for side in _SIDES], f"{{0}}.forget_bias_{gate}") for gate in _SIDES),
 ]
-_LSTM_UNARY = [_linear(f"{{0}}.{gate}") for gate in ("data", "output", "input", "forget")]
+_LSTM_UNARY = [Block([f"{{0}}.{gate}.weight"], f"{{0}}.{gate}.bias") for gate in ("data", "output", "input", "forget")]
+_RNN = [Block(["{0}.linear.weight"], "{0}.linear.bias")]
 FAMILIES = (
     Family("sin_stack.push_gate_linear.weight", "tree_smu_released", "gates", {1: [*_SMU, *_SMU_1], 2: [*_SMU, *_SMU_2]}),
     Family("sin.data.weight", "tree_lstm_released", "gates", {1: _LSTM_UNARY, 2: _LSTM_BINARY}),
-    Family("sin.linear.weight", "tree_rnn_released", "state", {1: [_linear("{0}.linear")], 2: [_linear("{0}.linear")]}),
+    Family("sin.linear.weight", "tree_rnn_released", "state", {1: _RNN, 2: _RNN}),
 )
 
 # Settings that are not in the files. The authors' scripts train with a stack of 5, tanh in stack models, sigmoid in Tree-RNN.
@@ -111,8 +108,13 @@ def import_checkpoint(checkpoint: Path, folder: Path, preset: str = "scripts", s
 def read_checkpoint(path: Path) -> dict[str, Tensor]:
     """Return the tensors of a legacy checkpoint by name, without running code in it. Raises CheckpointError."""
     loaded: Any = None
+    fault = ""
     try:
-        fault = _bomb(path)
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                size = sum(entry.file_size for entry in archive.infolist())
+            if size > HARMLESS and size > MAX_EXPANSION * path.stat().st_size:
+                fault = f"is refused: it expands to {size} bytes, {MAX_EXPANSION} times its size or more."
         if not fault:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about pickle protocols; a file that cannot be read safely is a fault
@@ -133,16 +135,6 @@ def read_checkpoint(path: Path) -> dict[str, Tensor]:
     if fault:
         raise CheckpointError(f"{path} {fault}")
     return dict(loaded)
-
-
-def _bomb(path: Path) -> str:
-    """Return what is wrong with an archive that expands to far more than its size, empty for another file."""
-    if not zipfile.is_zipfile(path):
-        return ""
-    with zipfile.ZipFile(path) as archive:
-        size = sum(entry.file_size for entry in archive.infolist())
-    too_large = size > HARMLESS and size > MAX_EXPANSION * path.stat().st_size
-    return f"is refused: it expands to {size} bytes, {MAX_EXPANSION} times its size or more." if too_large else ""
 
 
 def translate(released: Mapping[str, Tensor], family: Family) -> dict[str, Tensor]:

@@ -16,8 +16,8 @@ Figures and tables read runs, so this module imports torch, the model and polars
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -178,21 +178,13 @@ class Run:
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Return the rows of metrics.jsonl, one per finished epoch."""
-        of_trees = isinstance(self.any_config, RunConfig)
-
-        def parse(text: str) -> list[dict[str, Any]]:
-            rows = checked_metrics(map(_object, text.splitlines()), of_trees=of_trees)
-            return [row for row in rows if row["epoch"] and row.get("validation_accuracy", 0.0) is not None]
-
-        return self._read(self.metrics, parse, "Resume the run to write it again.", [])
+        parse = partial(checked_metrics, of_trees=isinstance(self.any_config, RunConfig))
+        rows: list[dict[str, Any]] = self._read(self.metrics, parse, "Resume the run to write it again.", [])
+        return [row for row in rows if row["epoch"] and row.get("validation_accuracy", 0.0) is not None]
 
     def read_times(self) -> list[dict[str, Any]]:
         """Return the rows of times.jsonl, one per process that trained: `epoch` and `cpu_seconds`."""
-
-        def parse(text: str) -> list[dict[str, Any]]:
-            rows = checked_metrics(map(_object, text.splitlines()), of_trees=False)
-            return [{"epoch": row["epoch"], "cpu_seconds": float(row["cpu_seconds"])} for row in rows]
-
+        parse = partial(checked_metrics, of_trees=False, finite=("cpu_seconds",))
         return self._read(self.times, parse, "Delete it: only the CPU time is lost.", [])
 
     @staticmethod
@@ -306,11 +298,15 @@ def _sources(text: str) -> dict[str, Any]:
     return sources
 
 
-def checked_metrics(rows: Iterable[Any], *, of_trees: bool) -> list[dict[str, Any]]:
-    """Return the rows of metrics.jsonl. Raises ValueError, TypeError or KeyError unless they hold what tables read."""
-    needed, checked = ({"train_accuracy", "validation_accuracy"} if of_trees else set[str]()), list(rows)
-    for row in checked:
+def checked_metrics(content: str | Iterable[Any], *, of_trees: bool, finite: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return the rows of metrics.jsonl, from its text or from rows. finite: values that are not null in any.
+
+    Raises ValueError, TypeError or KeyError unless they hold what tables read.
+    """
+    needed = {"train_accuracy", "validation_accuracy"} if of_trees else set[str]()
+    rows = list(map(_object, content.splitlines()) if isinstance(content, str) else content)
+    for row in rows:
         is_plain = type(row["epoch"]) is int and all(type(value) in (int, float, NoneType) for value in row.values())
-        if not (is_plain and needed <= row.keys()):
+        if not (is_plain and needed <= row.keys() and all(math.isfinite(row[name]) for name in finite)):
             raise ValueError(f"a row is {row!r:.200}")
-    return checked
+    return rows

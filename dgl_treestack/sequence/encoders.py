@@ -5,7 +5,6 @@ The file `NAME_encoder.py` of an encoder defines a class derived from `Encoder`,
 """
 
 import abc
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from dgl_treestack.cells import specs_of
-from dgl_treestack.data.forest import Columns, Forest, Source, columns
+from dgl_treestack.data.forest import Source, columns
 from dgl_treestack.data.wellformed import NO_OPERATOR, NO_TOKEN, uncompiled, written_out_sizes
-from dgl_treestack.errors import ConfigurationError, DataError, GraphError
+from dgl_treestack.errors import ConfigurationError, GraphError
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.plain_data import number, whole
 from dgl_treestack.plugins import Registry, read_module
@@ -67,34 +66,19 @@ class Encoder(nn.Module, abc.ABC):
         with torch.random.fork_rng([device] if device.type == "cuda" else [], enabled=generator is not None):
             if generator is not None:
                 torch.manual_seed(generator.initial_seed())
-            if self.training and self.dropout:
-                return self._encode(batch, tops).unflatten(0, nodes.shape)
-            _, first, position = np.unique(batch.subtree[tops], return_index=True, return_inverse=True)
-            vectors = self._encode(batch, tops[first])
-            return vectors[torch.from_numpy(position).to(vectors.device, non_blocking=True)].unflatten(0, nodes.shape)
-
-    def _encode(self, batch: Columns, tops: np.ndarray) -> Tensor:
-        """Return the vectors (K, H) of the trees below the nodes `tops` (K,).
-
-        Trees are encoded in groups of similar size if most of a common sequence would be padding, as with all phrases of trees.
-        """
-        sizes = written_out_sizes(batch.children, batch.height, tops)[tops]
-        if len(tops) * sizes.max() <= MOST_PADDING * sizes.sum():
-            return self.encode(Trees.below(batch, tops, self.leaves))
-        group_of_tree = (np.log(sizes) / np.log(MOST_PADDING)).astype(np.int64)
-        groups = [np.flatnonzero(group_of_tree == group) for group in np.unique(group_of_tree)]
-        vectors = torch.cat([self.encode(Trees.below(batch, tops[trees], self.leaves)) for trees in groups])
-        position = np.argsort(np.concatenate(groups))
-        return vectors[torch.from_numpy(position).to(vectors.device, non_blocking=True)]
-
-    def check(self, forest: Forest, sources: Sequence[str]) -> None:
-        """Raise DataError for a number without a row in the vocabulary. sources: file and line of every tree, or ""."""
-        numbers = (forest.op < 0) & (forest.token < 0)
-        if numbers.any():
-            node = int(numbers.argmax())
-            kind, text = forest.leaves[forest.leaf[node]]
-            tree = int(np.searchsorted(forest.offsets, node, side="right")) - 1
-            raise DataError(f"{kind} {text} has no row in the vocabulary. {NO_ENCODER}", sources[tree] or None)
+            position = None
+            if not (self.training and self.dropout):
+                _, first, position = np.unique(batch.subtree[tops], return_index=True, return_inverse=True)
+                tops = tops[first]
+            sizes, groups = written_out_sizes(batch.children, batch.height, tops)[tops], [np.arange(len(tops))]
+            if len(tops) * sizes.max() > MOST_PADDING * sizes.sum():
+                # Most of a common sequence would be padding, as with all phrases of trees.
+                group_of_tree = (np.log(sizes) / np.log(MOST_PADDING)).astype(np.int64)
+                groups = [np.flatnonzero(group_of_tree == group) for group in np.unique(group_of_tree)]
+            vectors = torch.cat([self.encode(Trees.below(batch, tops[trees], self.leaves)) for trees in groups])
+            order = np.argsort(np.concatenate(groups))
+            order = order if position is None else order[position]
+            return vectors[torch.from_numpy(order).to(device, non_blocking=True)].unflatten(0, nodes.shape)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw all initial values: N(0, 1) for the table. A subclass draws its own parameters after that."""

@@ -15,10 +15,9 @@ from torch import Tensor, nn
 
 from dgl_treestack.cells import draw_linear
 from dgl_treestack.data.formats import Example
-from dgl_treestack.errors import ConfigurationError, DataError, unknown
+from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import Signature
-from dgl_treestack.plain_data import settings_of
 from dgl_treestack.plugins import Registry, read_module
 
 # The states h of nodes, by their indices in the batch: (...) -> (..., H).
@@ -61,18 +60,6 @@ class Task(nn.Module, abc.ABC):
         settings: keyword-only arguments of the class.
         """
         return cls(hidden, **settings)
-
-    @classmethod
-    def with_settings(cls, hidden: int, language: Signature, slots: int, settings: Mapping[str, Any]) -> Self:
-        """Return the task with the settings of a configuration, and the slots of the cell as the default of its own.
-
-        Raises ConfigurationError for an unknown setting.
-        """
-        allowed = settings_of(cls)
-        for key in settings:
-            if key not in allowed:
-                raise ConfigurationError(f"Task {cls.name!r}: " + unknown("setting of the head", key, allowed))
-        return cls.build(hidden, language, **({"slots": slots} if "slots" in allowed else {}) | dict(settings))
 
     def set_class_weights(self, weights: Mapping[str, float]) -> None:
         """Weigh the loss of every class, 1 for those not named. Raises ConfigurationError for a task without classes."""

@@ -80,8 +80,24 @@ def from_dict(data: dict[str, Any], identity: str, source: str = "") -> Example:
             fault = f"'label' is {data['label']!r}; it must be '1', '0' or '-1'."
         elif has_blank and data["blankNodeNum"] not in numbers:
             fault = f"'blankNodeNum' is {data['blankNodeNum']!r}, which is no node of the equation."
-        else:
-            tree, blank = _tree(functions, texts), numbers.index(data["blankNodeNum"]) if has_blank else None
+        if fault:
+            raise ExpressionError(fault)
+        # The tree without its `#` entries; the arity of an operator is the number of its children that are not `#`.
+        nodes: list[tuple[str, str | None, int]] = []
+        complete: list[int] = []  # per subtree whose parent comes next, the first one last: 0 for `#`, else 1
+        for name, text in zip(reversed(functions), reversed(texts), strict=True):
+            if name == ABSENT:
+                complete.append(0)
+                continue
+            if len(complete) < 2:
+                raise ExpressionError("'func' ends before the tree is complete.")
+            arity = complete.pop() + complete.pop()
+            nodes.append((name, LEAF_CLASSES[name] or text if name in LEAF_CLASSES else None, arity))
+            complete.append(1)
+        if complete != [1]:
+            raise ExpressionError("'func' goes on after the tree is complete.")
+        tree = Expression.from_nodes(nodes[::-1]).recognised()
+        blank = numbers.index(data["blankNodeNum"]) if has_blank else None
     except KeyError as error:
         fault = f"The key {error} is missing."
     except (ExpressionError, TypeError, AttributeError) as error:
@@ -91,24 +107,6 @@ def from_dict(data: dict[str, Any], identity: str, source: str = "") -> Example:
         raise DataError(f"group {group}, equation {index}: {fault}")
     value_class = str(data.get("class", ""))
     return Example(tree, _LABELS[data["label"]], identity, blank=blank, value_class=value_class, source=source)
-
-
-def _tree(functions: Sequence[str], texts: Sequence[str]) -> Expression:
-    """The tree without its `#` entries; the arity of an operator is the number of its children that are not `#`."""
-    nodes: list[tuple[str, str | None, int]] = []
-    complete: list[int] = []  # per subtree whose parent comes next, the first one last: 0 for `#`, else 1
-    for name, text in zip(reversed(functions), reversed(texts), strict=True):
-        if name == ABSENT:
-            complete.append(0)
-            continue
-        if len(complete) < 2:
-            raise ExpressionError("'func' ends before the tree is complete.")
-        arity = complete.pop() + complete.pop()
-        nodes.append((name, LEAF_CLASSES[name] or text if name in LEAF_CLASSES else None, arity))
-        complete.append(1)
-    if complete != [1]:
-        raise ExpressionError("'func' goes on after the tree is complete.")
-    return Expression.from_nodes(nodes[::-1]).recognised()
 
 
 def write(examples: Sequence[Example]) -> str:

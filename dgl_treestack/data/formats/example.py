@@ -12,18 +12,10 @@ from dgl_treestack.plain_data import read_json
 MAX_INFIX_DEPTH = 60  # deeper trees are written in prefix form
 _VERDICT_OF_LABEL = {1: "holds", 0: "refuted"}
 _TYPES: dict[str, tuple[type, ...]] = {
-    "id": (str,),
+    **dict.fromkeys(("id", "text", "prefix", "signature", "fold", "pair", "family", "class"), (str,)),
+    **dict.fromkeys(("depth", "blank"), (int,)),
     "label": (int, float, str, type(None)),
     "labels": (list,),
-    "depth": (int,),
-    "text": (str,),
-    "prefix": (str,),
-    "signature": (str,),
-    "fold": (str,),
-    "pair": (str,),
-    "family": (str,),
-    "class": (str,),
-    "blank": (int,),
     "certificate": (dict,),
 }
 

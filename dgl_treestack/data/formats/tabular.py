@@ -27,24 +27,20 @@ def from_line(line: str, identity: str, source: str, *, language: Signature, has
             f"In {language.name!r}, a line of a {'.tsv' if has_label else '.txt'} file has {what}: {columns} column(s) "
             f"separated by tabs, found {len(texts)}."
         )
-    texts = [_unquoted(text, None if has_label and not i else language) for i, text in enumerate(texts)]
+    for i, entry in enumerate(texts):  # without the quotation marks of csv writers; a leaf keeps those of JSON
+        quoted, is_label = entry.strip(), has_label and not i
+        content = quoted[1:-1]
+        opening = ("(", "[") if language.notation == "lists" and not is_label else "("
+        is_word = language.words and not is_label and not content.lstrip().startswith(opening) and '""' not in content
+        if is_word or len(quoted) < 3 or quoted[0] != '"' or quoted[-1] != '"':
+            continue
+        if '"' in content.replace('""', ""):
+            raise DataError('A quotation mark in a quoted field is not doubled. Write "" for it, or no marks around the field.')
+        texts[i] = content.replace('""', '"')
     left, *right = texts[has_label:]
     tree, labels = read_tree(left, language, *right)
     label = root_label(label_of(texts[0], language) if has_label else None, labels)
     return Example(tree, label, identity, labels=labels, source=source)
-
-
-def _unquoted(entry: str, language: Signature | None) -> str:
-    """An entry without the quotation marks of csv writers; a leaf keeps those of JSON. language: None for a label."""
-    quoted = entry.strip()
-    content = quoted[1:-1]
-    is_tree = content.lstrip().startswith(("(", "[") if language and language.notation == "lists" else "(")
-    is_word = language is not None and language.words and not is_tree and '""' not in content
-    if is_word or len(quoted) < 3 or quoted[0] != '"' or quoted[-1] != '"':
-        return entry
-    if '"' in content.replace('""', ""):
-        raise DataError('A quotation mark in a quoted field is not doubled. Write "" for it, or no marks around the field.')
-    return content.replace('""', '"')
 
 
 def write(examples: Iterable[Example], *, has_label: bool) -> str:
