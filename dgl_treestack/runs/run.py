@@ -225,9 +225,9 @@ class Run:
         return path
 
     def read_records(self, data: str, kind: str = "") -> "Table":
-        """Return the records of the current content of a data file, under any name, else the newest of that name.
+        """Return the records of a data file, by its name in the configuration, or of a file with the same content.
 
-        Raises DataError if there are none.
+        If several files had that name: the records of the current file, else the newest. Raises DataError if there are none.
         """
         from dgl_treestack.data import records
 
@@ -236,19 +236,19 @@ class Run:
     def find_records(self, data: str, kind: str = "") -> tuple[str, str]:
         """Return name and SHA-256 of the data of what `read_records` reads. Raises DataError if there is nothing."""
         sources = self._sources(kind)
-        current = sha256(path) if (path := find_data(data)).is_file() else ""
-        of_name = {name: source["sha256"] for name, source in sources.items() if source["data"] == data}
-        # The file may have another name here, or have changed since.
-        for found in (of_name, {name: source["sha256"] for name, source in sources.items()}):
-            for name, checksum in found.items():
-                if checksum == current:
-                    return name, checksum
-        if not of_name:
+        name_of_checksum = {source["sha256"]: name for name, source in sources.items() if source["data"] == data}
+        if len(name_of_checksum) != 1:  # the file may have another name here, or have changed since
+            current = sha256(path) if (path := find_data(data)).is_file() else ""
+            for names in (name_of_checksum, {source["sha256"]: name for name, source in sources.items()}):
+                if current in names:
+                    return names[current], current
+        if not name_of_checksum:
             raise DataError(
                 f"The run has no records of {data}. Finish it with `treestack train ... --resume`, or evaluate it on the file.",
                 self.folder,
             )
-        return list(of_name.items())[-1]
+        checksum, name = list(name_of_checksum.items())[-1]
+        return name, checksum
 
     def has_records(self, data: str, kind: str = "") -> bool:
         """Return whether there are records of the current content of a data file."""
