@@ -58,26 +58,29 @@ def test_stack_rnn_is_the_authors_program(case):
             torch.testing.assert_close(value.detach(), torch.tensor(step[name], dtype=torch.float64), atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("restarts", [None, 3])
-@pytest.mark.parametrize("clip", [1e30, 0.3])
-@pytest.mark.parametrize("name", [name for name in CELLS if name != "list_rnn"])
-def test_windows_by_hand_are_what_autograd_finds(name, clip, restarts):
-    cell = built(name, restarts=restarts)
-    generator = torch.Generator().manual_seed(2)
-    x = torch.randn(7, *cell.prefix, 5, 3, generator=generator).double()
-    state = {field: torch.rand(value.shape, generator=generator).double() for field, value in cell.start(5).items()}
-    factors = torch.randn(7, *cell.prefix, 5, 4, generator=generator).double()
+def drawn_state(cell, count):
+    return {field: draw(*value.shape, seed=4).sigmoid() for field, value in cell.start(count).items()}
+
+
+def by_hand_and_recorded(cell, x, state, fields=(), clip=None):
+    """Of h and these fields of the last state: all states and the gradients, of x first, by hand; compared with autograd's."""
+    inputs = [x, *cell.parameters(), *(value for value in (state or {}).values() if value.requires_grad)]
     results = []
     for unroll in (cell.unroll, partial(SequenceCell.unroll, cell)):
-        inputs = [x.detach().requires_grad_(), *cell.parameters()]
-        h, last = unroll(inputs[0], state, clip)
-        gradients = torch.autograd.grad((h * factors).sum(), inputs, materialize_grads=True)
-        results.append([h, *gradients, *(last[field].detach() for field in sorted(last))])
-    for by_hand, recorded in zip(*results, strict=True):
-        torch.testing.assert_close(by_hand, recorded, rtol=1e-12, atol=1e-12)
-    if clip < 1:
-        free = torch.autograd.grad((cell.unroll(inputs[0], state, 1e30)[0] * factors).sum(), inputs[0])[0]
-        assert not torch.allclose(results[0][1], free, rtol=1e-3)
+        h, last = unroll(x, state, clip)
+        total = sum((value * draw(*value.shape, seed=3)).sum() for value in (h, *(last[field] for field in fields)))
+        results.append(([h, *last.values()], torch.autograd.grad(total, inputs, materialize_grads=True)))
+    torch.testing.assert_close(*results, rtol=1e-12, atol=1e-12)
+    return results[0]
+
+
+@pytest.mark.parametrize("restarts", [None, 3])
+@pytest.mark.parametrize("name", [name for name in CELLS if name != "list_rnn"])
+def test_windows_by_hand_are_what_autograd_finds(name, restarts):
+    cell = built(name, restarts=restarts)
+    x, state = draw(7, *cell.prefix, 5, 3).requires_grad_(), drawn_state(cell, 5)
+    (free, *_), (clipped, *_) = (by_hand_and_recorded(cell, x, state, clip=most)[1] for most in (1e30, 0.3))
+    assert not torch.allclose(clipped, free, rtol=1e-3)
 
 
 @pytest.mark.parametrize("from_start", [True, False])
@@ -88,24 +91,13 @@ def test_stacks_over_many_tokens_are_step_by_step_what_autograd_finds(name, capa
     cell = built(name, restarts=restarts)
     cell.resize(capacity)
     cell.beta = 1.5
-    generator = torch.Generator().manual_seed(2)
-    x = torch.randn(9, *cell.prefix, 2, 3, generator=generator).double().requires_grad_()
-    start = {field: torch.rand(value.shape, generator=generator).double() for field, value in cell.start(2).items()}
-    state = None if from_start else {field: value.requires_grad_() for field, value in start.items()}
-    inputs = [x, *cell.parameters(), *(start.values() if state else ())]
-    results = []
-    for unroll in (cell.unroll, lambda *arguments: SequenceCell.unroll(cell, *arguments)):
-        h, last = unroll(x, state)
-        outputs = [h, last["stack"], last["h"]]
-        factors = [torch.randn(output.shape, generator=torch.Generator().manual_seed(3)) for output in outputs]
-        total = sum((output * factor).sum() for output, factor in zip(outputs, factors, strict=True))
-        results.append([*outputs, *torch.autograd.grad(total, inputs, materialize_grads=True)])
-    for by_hand, recorded in zip(*results, strict=True):
-        torch.testing.assert_close(by_hand, recorded, rtol=1e-12, atol=1e-12)
+    x = draw(9, *cell.prefix, 2, 3).requires_grad_()
+    state = None if from_start else {field: value.requires_grad_() for field, value in drawn_state(cell, 2).items()}
+    states, _ = by_hand_and_recorded(cell, x, state, ("stack", "h"))
     monkeypatch.setattr("dgl_treestack.sequence.stack_rnn.PIECE", 4)
     with torch.no_grad():
         h, last = cell.unroll(x, state)
-    torch.testing.assert_close([h, last["stack"]], results[0][:2])
+    torch.testing.assert_close([h, *last.values()], states)
 
 
 def test_hard_actions_and_taken_rows_hold_over_many_tokens():
