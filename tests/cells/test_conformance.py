@@ -150,12 +150,9 @@ def test_initial_values_come_from_the_generator(name):
 
 @every_name
 def test_repr_and_docstring_say_what_it_is(name):
-    cell, model = make(name), cells.models()[name]
-    shown = repr(cell)
-    assert type(cell).__name__ in shown
-    assert f"h=({HIDDEN},)" in shown
-    assert "eq." in (type(cell).__doc__ or "")
-    assert "Shapes:" in (type(cell).__doc__ or "")
+    cell, model = make(name), MODELS[name]
+    assert type(cell).__name__ in repr(cell) and f"h=({HIDDEN},)" in repr(cell)
+    assert "eq." in type(cell).__doc__ and "Shapes:" in type(cell).__doc__
     assert model.paper and model.equations and model.adds
 
 

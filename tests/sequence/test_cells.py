@@ -1,4 +1,4 @@
-"""Sequence cells against the authors' program, an oracle of lists, torch's kernels, and chains of nodes in a DGL graph."""
+"""Sequence cells against the authors' program, an oracle of lists, and the same cells step by step."""
 
 import random
 from functools import partial
@@ -7,17 +7,10 @@ import pytest
 import torch
 from stack_rnn_golden import GOLDEN, of_the_program
 
-from dgl_treestack.cells import Cell
 from dgl_treestack.cells.memory import stack
-from dgl_treestack.data import graph
-from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.expression import Expression
-from dgl_treestack.expression.operators import Operator, Signature
-from dgl_treestack.propagate import propagate
 from dgl_treestack.sequence import LSTM, RNN, ListRNN, SequenceCell, StackRNN
 
-SEQUENCE = Signature("sequence", (Operator("next", 1),))
 CELLS = {
     "rnn": lambda **more: RNN(3, 4, **more),
     "rnn_sigmoid": lambda **more: RNN(3, 4, activation="sigmoid", **more),
@@ -168,48 +161,6 @@ def test_list_actions_are_those_of_a_list(monkeypatch):
     assert len(items) > 4 * steps + 50
 
 
-class Chain(Cell):
-    """A sequence cell as a recursive cell: a token is a node above the one before, with its vector as external input.
-
-    The first node is a leaf, the state before the first token; its symbol is not read.
-    """
-
-    def __init__(self, cell):
-        super().__init__(SEQUENCE.operators, 1, cell.hidden, input_size=cell.inputs)
-        self.sequence, self.tokens = cell, None  # leaves have no embedding
-        self.fields, self.signals, self.empty = dict(cell.fields), dict(cell.signals), dict(cell.empty)
-
-    def leaf(self, token, number, encoded=None):
-        return self.sequence.start(len(token))
-
-    def node(self, ops, children, inputs, noise):
-        before = {name: values[:, 0] for name, values in children.items()}
-        return self.sequence.step(self.sequence.drive(inputs), before)
-
-
-@pytest.mark.parametrize("name", CELLS)
-def test_a_chain_in_a_dgl_graph_is_the_unroll(name):
-    cell = built(name)
-    lengths = (1, 4, 7)
-    x = torch.randn(max(lengths), len(lengths), 3, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    expected, _ = cell.unroll(x)
-    chains = [Expression.from_prefix("next " * length + "Integer:0", SEQUENCE) for length in lengths]
-    batch = graph.from_expressions(chains, Vocabulary.preset("canonical"), SEQUENCE)
-    inputs, tokens = torch.zeros(batch.num_nodes(), 3, dtype=torch.float64), []
-    start = 0
-    for i, length in enumerate(lengths):
-        for t in range(length):
-            tokens.append((start + length - 1 - t, t, i))  # pre-order: the last token is the first node
-        start += length + 1
-    for node, t, i in tokens:
-        inputs[node] = x[t, i]
-    batch.ndata["input"] = inputs
-    nodes, times, rows = (list(column) for column in zip(*tokens, strict=True))
-    for engine in ("topo", "levels"):
-        h = propagate(batch, Chain(cell).double(), engine=engine, signature=SEQUENCE)
-        torch.testing.assert_close(h[nodes], expected[times, rows])
-
-
 @pytest.mark.parametrize("name", CELLS)
 def test_restarts_are_nets_of_their_own(name):
     cell = built(name, restarts=3)
@@ -219,23 +170,18 @@ def test_restarts_are_nets_of_their_own(name):
         single = CELLS[name]().double()
         single.load_state_dict({key: value[net] for key, value in cell.state_dict().items()})
         vectors = torch.nn.functional.one_hot(x[:, net], 3).double()
+        of_net = h[:, net], {field: value[net] for field, value in state.items()}
         for inputs in (x[:, net], vectors):
-            h_of_net, last = single.unroll(inputs)
-            torch.testing.assert_close(h[:, net], h_of_net)
-            for field, value in last.items():
-                torch.testing.assert_close(state[field][net], value)
+            torch.testing.assert_close(of_net, single.unroll(inputs))
 
 
 @pytest.mark.parametrize("name", CELLS)
 def test_an_unroll_goes_on_where_it_stopped(name):
-    cell = built(name)
-    x = torch.randn(8, 2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    cell, x = built(name), draw(8, 2, 3)
     whole, last = cell.unroll(x)
     first, middle = cell.unroll(x[:3])
     second, end = cell.unroll(x[3:], middle)
-    torch.testing.assert_close(torch.cat([first, second]), whole)
-    for field, value in end.items():
-        torch.testing.assert_close(value, last[field])
+    torch.testing.assert_close((torch.cat([first, second]), end), (whole, last))
 
 
 @pytest.mark.parametrize(
