@@ -384,17 +384,14 @@ def assert_follows(name, settings, dropout=False):
                         torch.testing.assert_close(result[key][i], x, rtol=EXACT, atol=EXACT, msg=f"{key} of {operator.name}")
 
 
-def test_a_node_follows_its_equations():
-    assert_each(assert_follows, in_each_form(NAMED))
+@pytest.mark.parametrize("dropout", [False, True])
+def test_a_node_follows_its_equations(dropout):
+    assert_each(partial(assert_follows, dropout=dropout), in_each_form(NAMED))
 
 
 @pytest.mark.slow
 def test_settings_follow_the_equations():
     assert_each(assert_follows, in_each_form(FURTHER))
-
-
-def test_dropout_acts_where_the_docstring_says():
-    assert_each(partial(assert_follows, dropout=True), in_each_form(NAMED))
 
 
 def test_every_setting_of_every_class_is_tried():

@@ -8,7 +8,6 @@ from dgl_treestack import cells
 from dgl_treestack.cells import LeafEncoder
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression.operators import Operator
-from dgl_treestack.model.model import Model
 
 INNER = (Operator("f", 2),)
 
@@ -72,7 +71,5 @@ def test_what_takes_no_vectors_says_so():
 
     with pytest.raises(ConfigurationError, match="Own has its own leaf encoder, Embedding, which takes no vectors"):
         cells.build(Own, INNER, 5, 4, vector_size=3)
-    with pytest.raises(ConfigurationError, match="lstm has no leaf encoder"):
-        Model.build("lstm", 4, vector_size=3)
     with pytest.raises(ConfigurationError, match="'vector_size' is -1; it must be a whole number"):
         cells.build("tree_rnn", INNER, 5, 4, vector_size=-1)

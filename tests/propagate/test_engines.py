@@ -12,14 +12,13 @@ from every_cell import (
     make,
     needs_compiler,
     some_batch,
-    some_trees,
     traced,
 )
 
 from dgl_treestack import cells
 from dgl_treestack.cells.tree_rnn import TreeRNN
 from dgl_treestack.data import graph
-from dgl_treestack.data.forest import Forest, columns
+from dgl_treestack.data.forest import columns
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, Operator, Signature
@@ -65,12 +64,9 @@ def test_a_cell_that_breaks_its_promise_is_named(engine, returned, message):
             return returned(children["h"][:, 0])
 
     signature = Signature("s", (Operator("f", 1),))
-    cell, batch = (
-        make(Broken, signature=signature, hidden=3),
-        graph.from_expressions([Expression.from_prefix("f Symbol:x", signature)], VOCABULARY),
-    )
+    batch = graph.from_expressions([Expression.from_prefix("f Symbol:x", signature)], VOCABULARY)
     with pytest.raises(RuntimeError, match=message):
-        propagate(batch, cell, engine=engine, signature=signature)
+        propagate(batch, make(Broken, signature=signature, hidden=3), engine=engine, signature=signature)
 
 
 @every_engine
@@ -198,10 +194,9 @@ def test_weights_may_be_replaced_at_any_time(engine):
     assert_same_gradients(cell, batch, engine)
 
 
-def penalty(cell, batch, engine, parameters, readout=None):
+def penalty(cell, batch, engine, parameters, readout):
     """The sum of squares of all gradients of a loss."""
-    h = propagate(batch, cell, engine=engine)
-    loss = torch.tanh(readout(h) if readout else h).sum()
+    loss = torch.tanh(readout(propagate(batch, cell, engine=engine))).sum()
     gradients = torch.autograd.grad(loss, parameters, create_graph=True, allow_unused=True)
     return sum(gradient.square().sum() for gradient in gradients if gradient is not None)
 
@@ -219,27 +214,6 @@ def test_second_derivatives_are_an_error_however_they_are_asked_for(engine, aske
         if asked_for == "backward":
             penalty(cell, batch, engine, parameters, readout).backward()
         torch.autograd.grad(penalty(cell, batch, engine, parameters, readout), sources, allow_unused=True)
-
-
-@pytest.mark.parametrize(
-    "name", ["tree_smu", "tree_lstm", "tree_slots", "mtree_lstm_stack", "tree_rnn_stack_noop", "tree_queue"]
-)
-def test_topo_can_be_differentiated_twice(name):
-    """The gradient of a gradient penalty along a direction, by autograd and by differences."""
-    cell, batch, source = make(name), some_batch(), torch.Generator().manual_seed(1)
-    parameters = list(cell.parameters())
-    directions = [torch.randn(p.shape, dtype=p.dtype, generator=source) for p in parameters]
-    gradients = torch.autograd.grad(penalty(cell, batch, "topo", parameters), parameters, allow_unused=True)
-    slope = sum((g * d).sum() for g, d in zip(gradients, directions, strict=True) if g is not None).item()
-
-    def moved(step):
-        with torch.no_grad():
-            for parameter, direction in zip(parameters, directions, strict=True):
-                parameter += step * direction
-        return penalty(cell, batch, "topo", parameters).item()
-
-    ahead, behind = moved(1e-5), moved(-2e-5)
-    assert slope == pytest.approx((ahead - behind) / 2e-5, rel=1e-5)
 
 
 @needs_compiler
@@ -301,19 +275,6 @@ def test_long_levels_are_cut():
 
 def plan_of(source, *, shared, device="cpu", **options):
     return make_plan(columns(source, MATH), MATH, shared=shared, device=torch.device(device), **options)
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_a_graph_has_the_plan_of_its_forest(shared):
-    """Rows of equal subtrees, frontiers and segments; nodes of one kind may be in another order."""
-    forest = Forest.build(some_trees(4, 60), VOCABULARY)
-    of_forest, of_graph = (plan_of(source, shared=shared) for source in (forest, graph.build(forest)))
-    assert of_forest.rows == of_graph.rows and len(of_forest.row.unique()) == len(of_graph.row.unique())
-    assert len(torch.stack([of_forest.row, of_graph.row]).unique(dim=1).T) == of_forest.rows
-    for one, other in zip(of_forest.frontiers, of_graph.frontiers, strict=True):
-        for name in ("start", "stop", "arity", "operators", "sizes"):
-            assert getattr(one, name) == getattr(other, name)
-        assert other.children.is_contiguous() and other.nodes.is_contiguous() and all(other.sizes)
 
 
 def test_equal_subtrees_share_a_row_and_only_they():

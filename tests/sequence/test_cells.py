@@ -1,4 +1,4 @@
-"""Sequence cells against the authors' program, an oracle of lists, torch's kernels, and chains of nodes in a DGL graph."""
+"""Sequence cells against the authors' program, an oracle of lists, and the same cells step by step."""
 
 import random
 from functools import partial
@@ -7,17 +7,10 @@ import pytest
 import torch
 from stack_rnn_golden import GOLDEN, of_the_program
 
-from dgl_treestack.cells import Cell
 from dgl_treestack.cells.memory import stack
-from dgl_treestack.data import graph
-from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.expression import Expression
-from dgl_treestack.expression.operators import Operator, Signature
-from dgl_treestack.propagate import propagate
 from dgl_treestack.sequence import LSTM, RNN, ListRNN, SequenceCell, StackRNN
 
-SEQUENCE = Signature("sequence", (Operator("next", 1),))
 CELLS = {
     "rnn": lambda **more: RNN(3, 4, **more),
     "rnn_sigmoid": lambda **more: RNN(3, 4, activation="sigmoid", **more),
@@ -58,26 +51,29 @@ def test_stack_rnn_is_the_authors_program(case):
             torch.testing.assert_close(value.detach(), torch.tensor(step[name], dtype=torch.float64), atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("restarts", [None, 3])
-@pytest.mark.parametrize("clip", [1e30, 0.3])
-@pytest.mark.parametrize("name", [name for name in CELLS if name != "list_rnn"])
-def test_windows_by_hand_are_what_autograd_finds(name, clip, restarts):
-    cell = built(name, restarts=restarts)
-    generator = torch.Generator().manual_seed(2)
-    x = torch.randn(7, *cell.prefix, 5, 3, generator=generator).double()
-    state = {field: torch.rand(value.shape, generator=generator).double() for field, value in cell.start(5).items()}
-    factors = torch.randn(7, *cell.prefix, 5, 4, generator=generator).double()
+def drawn_state(cell, count):
+    return {field: draw(*value.shape, seed=4).sigmoid() for field, value in cell.start(count).items()}
+
+
+def by_hand_and_recorded(cell, x, state, fields=(), clip=None):
+    """Of h and these fields of the last state: all states and the gradients, of x first, by hand; compared with autograd's."""
+    inputs = [x, *cell.parameters(), *(value for value in (state or {}).values() if value.requires_grad)]
     results = []
     for unroll in (cell.unroll, partial(SequenceCell.unroll, cell)):
-        inputs = [x.detach().requires_grad_(), *cell.parameters()]
-        h, last = unroll(inputs[0], state, clip)
-        gradients = torch.autograd.grad((h * factors).sum(), inputs, materialize_grads=True)
-        results.append([h, *gradients, *(last[field].detach() for field in sorted(last))])
-    for by_hand, recorded in zip(*results, strict=True):
-        torch.testing.assert_close(by_hand, recorded, rtol=1e-12, atol=1e-12)
-    if clip < 1:
-        free = torch.autograd.grad((cell.unroll(inputs[0], state, 1e30)[0] * factors).sum(), inputs[0])[0]
-        assert not torch.allclose(results[0][1], free, rtol=1e-3)
+        h, last = unroll(x, state, clip)
+        total = sum((value * draw(*value.shape, seed=3)).sum() for value in (h, *(last[field] for field in fields)))
+        results.append(([h, *last.values()], torch.autograd.grad(total, inputs, materialize_grads=True)))
+    torch.testing.assert_close(*results, rtol=1e-12, atol=1e-12)
+    return results[0]
+
+
+@pytest.mark.parametrize("restarts", [None, 3])
+@pytest.mark.parametrize("name", [name for name in CELLS if name != "list_rnn"])
+def test_windows_by_hand_are_what_autograd_finds(name, restarts):
+    cell = built(name, restarts=restarts)
+    x, state = draw(7, *cell.prefix, 5, 3).requires_grad_(), drawn_state(cell, 5)
+    (free, *_), (clipped, *_) = (by_hand_and_recorded(cell, x, state, clip=most)[1] for most in (1e30, 0.3))
+    assert not torch.allclose(clipped, free, rtol=1e-3)
 
 
 @pytest.mark.parametrize("from_start", [True, False])
@@ -88,24 +84,13 @@ def test_stacks_over_many_tokens_are_step_by_step_what_autograd_finds(name, capa
     cell = built(name, restarts=restarts)
     cell.resize(capacity)
     cell.beta = 1.5
-    generator = torch.Generator().manual_seed(2)
-    x = torch.randn(9, *cell.prefix, 2, 3, generator=generator).double().requires_grad_()
-    start = {field: torch.rand(value.shape, generator=generator).double() for field, value in cell.start(2).items()}
-    state = None if from_start else {field: value.requires_grad_() for field, value in start.items()}
-    inputs = [x, *cell.parameters(), *(start.values() if state else ())]
-    results = []
-    for unroll in (cell.unroll, lambda *arguments: SequenceCell.unroll(cell, *arguments)):
-        h, last = unroll(x, state)
-        outputs = [h, last["stack"], last["h"]]
-        factors = [torch.randn(output.shape, generator=torch.Generator().manual_seed(3)) for output in outputs]
-        total = sum((output * factor).sum() for output, factor in zip(outputs, factors, strict=True))
-        results.append([*outputs, *torch.autograd.grad(total, inputs, materialize_grads=True)])
-    for by_hand, recorded in zip(*results, strict=True):
-        torch.testing.assert_close(by_hand, recorded, rtol=1e-12, atol=1e-12)
+    x = draw(9, *cell.prefix, 2, 3).requires_grad_()
+    state = None if from_start else {field: value.requires_grad_() for field, value in drawn_state(cell, 2).items()}
+    states, _ = by_hand_and_recorded(cell, x, state, ("stack", "h"))
     monkeypatch.setattr("dgl_treestack.sequence.stack_rnn.PIECE", 4)
     with torch.no_grad():
         h, last = cell.unroll(x, state)
-    torch.testing.assert_close([h, last["stack"]], results[0][:2])
+    torch.testing.assert_close([h, *last.values()], states)
 
 
 def test_hard_actions_and_taken_rows_hold_over_many_tokens():
@@ -176,48 +161,6 @@ def test_list_actions_are_those_of_a_list(monkeypatch):
     assert len(items) > 4 * steps + 50
 
 
-class Chain(Cell):
-    """A sequence cell as a recursive cell: a token is a node above the one before, with its vector as external input.
-
-    The first node is a leaf, the state before the first token; its symbol is not read.
-    """
-
-    def __init__(self, cell):
-        super().__init__(SEQUENCE.operators, 1, cell.hidden, input_size=cell.inputs)
-        self.sequence, self.tokens = cell, None  # leaves have no embedding
-        self.fields, self.signals, self.empty = dict(cell.fields), dict(cell.signals), dict(cell.empty)
-
-    def leaf(self, token, number, encoded=None):
-        return self.sequence.start(len(token))
-
-    def node(self, ops, children, inputs, noise):
-        before = {name: values[:, 0] for name, values in children.items()}
-        return self.sequence.step(self.sequence.drive(inputs), before)
-
-
-@pytest.mark.parametrize("name", CELLS)
-def test_a_chain_in_a_dgl_graph_is_the_unroll(name):
-    cell = built(name)
-    lengths = (1, 4, 7)
-    x = torch.randn(max(lengths), len(lengths), 3, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    expected, _ = cell.unroll(x)
-    chains = [Expression.from_prefix("next " * length + "Integer:0", SEQUENCE) for length in lengths]
-    batch = graph.from_expressions(chains, Vocabulary.preset("canonical"), SEQUENCE)
-    inputs, tokens = torch.zeros(batch.num_nodes(), 3, dtype=torch.float64), []
-    start = 0
-    for i, length in enumerate(lengths):
-        for t in range(length):
-            tokens.append((start + length - 1 - t, t, i))  # pre-order: the last token is the first node
-        start += length + 1
-    for node, t, i in tokens:
-        inputs[node] = x[t, i]
-    batch.ndata["input"] = inputs
-    nodes, times, rows = (list(column) for column in zip(*tokens, strict=True))
-    for engine in ("topo", "levels"):
-        h = propagate(batch, Chain(cell).double(), engine=engine, signature=SEQUENCE)
-        torch.testing.assert_close(h[nodes], expected[times, rows])
-
-
 @pytest.mark.parametrize("name", CELLS)
 def test_restarts_are_nets_of_their_own(name):
     cell = built(name, restarts=3)
@@ -227,23 +170,18 @@ def test_restarts_are_nets_of_their_own(name):
         single = CELLS[name]().double()
         single.load_state_dict({key: value[net] for key, value in cell.state_dict().items()})
         vectors = torch.nn.functional.one_hot(x[:, net], 3).double()
+        of_net = h[:, net], {field: value[net] for field, value in state.items()}
         for inputs in (x[:, net], vectors):
-            h_of_net, last = single.unroll(inputs)
-            torch.testing.assert_close(h[:, net], h_of_net)
-            for field, value in last.items():
-                torch.testing.assert_close(state[field][net], value)
+            torch.testing.assert_close(of_net, single.unroll(inputs))
 
 
 @pytest.mark.parametrize("name", CELLS)
 def test_an_unroll_goes_on_where_it_stopped(name):
-    cell = built(name)
-    x = torch.randn(8, 2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    cell, x = built(name), draw(8, 2, 3)
     whole, last = cell.unroll(x)
     first, middle = cell.unroll(x[:3])
     second, end = cell.unroll(x[3:], middle)
-    torch.testing.assert_close(torch.cat([first, second]), whole)
-    for field, value in end.items():
-        torch.testing.assert_close(value, last[field])
+    torch.testing.assert_close((torch.cat([first, second]), end), (whole, last))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -177,15 +176,6 @@ def test_a_task_that_does_not_answer_for_each_output_is_named(method):
         (model.losses if method == "loss" else model.correct)(output, batch)
 
 
-def test_classes_where_numbers_are_needed():
-    listops, words = languages.find("listops"), Vocabulary.of_words("12")
-    numeric = replace(listops, classes=(), numeric=True)
-    model = Model.build("tree_lstm", 5, words, ("regression",), numeric, form="child_sum")
-    message = "file:3: The label 'good' is the name of a class, and the task 'regression' needs numbers"
-    with pytest.raises(DataError, match=message):
-        model.heads["regression"].prepare(Example(Expression.parse("[MAX 1 2 ]", listops), "good", source="file:3"))
-
-
 def test_a_language_by_name():
     language, words = languages.find("listops"), Vocabulary.of_words("12")
     model = Model.build("tree_lstm", 4, words, "classification", "listops", form="child_sum", seed=0)
@@ -293,6 +283,9 @@ def test_regression():
     assert losses[0] == (output[0] - 1.5) ** 2 and losses[1].isnan()
     near = torch.tensor([1.9, 0.0], dtype=torch.float64)
     assert model.correct(near, batch).tolist() == [1, 0] and model.correct(near + 0.2, batch).tolist() == [0, 0]
+    message = "file:3: The label 'good' is the name of a class, and the task 'regression' needs numbers"
+    with pytest.raises(DataError, match=message):
+        head.prepare(Example(Expression.parse("c", SUMS), "good", source="file:3"))
     with pytest.raises(ConfigurationError, match="The labels of the language 'phrases' are no numbers"):
         model_of("regression", PHRASES)
     with pytest.raises(ConfigurationError, match="has no classes"):
