@@ -7,18 +7,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from dgl_treestack.audit import leakage as module
 from dgl_treestack.audit.corpus import EquationTable, build
-from dgl_treestack.audit.leakage import (
-    BASELINES,
-    SHAPE,
-    Baseline,
-    Fit,
-    columns,
-    measure,
-    pair_counts,
-    sampled,
-    side_differences,
-    token_counts,
-)
+from dgl_treestack.audit.leakage import BASELINES, Fit, measure, sampled
 from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation
 from dgl_treestack.generate import assembly
@@ -121,10 +110,10 @@ def test_a_sample_has_whole_pairs_and_is_always_the_same():
 @pytest.mark.parametrize(
     ("matrix", "of_one_expression"),
     [
-        (token_counts, plain_features.token_counts),
-        (pair_counts, assembly.pair_counts),
-        (side_differences, assembly.side_difference),
-        (partial(columns, names=SHAPE), plain_features.shape),
+        (module.token_counts, plain_features.token_counts),
+        (module.pair_counts, assembly.pair_counts),
+        (module.side_differences, assembly.side_difference),
+        (partial(module.columns, names=module.SHAPE), plain_features.shape),
     ],
 )
 def test_matrices_count_what_the_features_of_the_generator_count(matrix, of_one_expression):
@@ -138,5 +127,5 @@ def test_matrices_count_what_the_features_of_the_generator_count(matrix, of_one_
 def test_a_dense_matrix_keeps_the_fullest_columns(monkeypatch):
     monkeypatch.setattr(module, "MAX_DENSE", 2)
     equations = corpus(Example(Equation.parse(text), 1, text) for text in ("x + y = x", "sin(x) = x"))
-    baseline = Baseline("tokens", (token_counts,), RandomForestClassifier, {})
+    baseline = module.Baseline("tokens", (module.token_counts,), RandomForestClassifier, {})
     assert baseline.features(equations, np.arange(2)).tolist() == [[1, 2], [1, 2]]  # = and x

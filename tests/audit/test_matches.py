@@ -42,23 +42,6 @@ def test_label_conflicts_are_found_and_named():
     assert numbers(duplicates(("x = y", None), ("x = y", 1)), "same text") == (2, 0, 1), "unknown is no conflict"
 
 
-@pytest.mark.parametrize(
-    ("other", "near"),
-    [
-        ("sin(x) + 2 = cos(y)", True),  # a constant
-        ("tan(x) + 1 = cos(y)", True),  # a function
-        ("sin(x)*1 = cos(y)", True),  # an operator of the same arity
-        ("sin(x) + 1 = cos(y)", False),  # itself: a duplicate, no neighbour
-        ("tan(x) + 2 = cos(y)", False),  # two edits
-        ("sin(x) + 1 = cos(cos(y))", False),  # another shape
-        ("1 + sin(x) = cos(y)", False),  # another order
-    ],
-)
-def test_one_edit_is_one_label(other, near):
-    counts = duplicates(("sin(x) + 1 = cos(y)", 1), (other, 0))
-    assert numbers(counts, "one label apart")[:2] == ((2, 2) if near else (0, 0))
-
-
 def test_the_own_pair_is_no_neighbour_and_no_shared_side():
     text, other = "sin(x) + 1 = cos(tan(y))", "sin(x) + 2 = cos(tan(y))"
     apart = duplicates((text, 1, "a"), (other, 0, "b"))
@@ -90,12 +73,11 @@ def reference(rows, of, among):
 def test_neighbours_are_those_that_comparing_all_with_all_finds(monkeypatch, nodes_at_a_time):
     monkeypatch.setattr(matches, "NODES_AT_A_TIME", nodes_at_a_time)
     rng = random.Random(0)
-    patterns = ("{}({}) = {}", "{}({}) + {} = {}", "{}({} + {}) = {}")
+    patterns = ("f({}) = {}", "f({}) + {} = {}", "f({})*{} = {}", "{} + f({}) = {}", "f({} + {}) = {}")
     rows = []
     for _ in range(120):
-        pattern = rng.choice(patterns)
-        words = [rng.choice(("sin", "cos", "tan")), *(rng.choice("xyz12") for _ in range(pattern.count("{}") - 1))]
-        rows.append((pattern.format(*words), rng.randrange(2), str(rng.randrange(40))))
+        pattern = rng.choice(patterns).replace("f", rng.choice(("sin", "cos", "tan")))
+        rows.append((pattern.format(*rng.choices("xyz12", k=3)), rng.randrange(2), str(rng.randrange(40))))
     equations = corpus(rows)
     of, among = list(range(0, 120, 2)), list(range(30, 120))
     masks = [np.isin(np.arange(120), positions) for positions in (of, among)]
