@@ -33,6 +33,11 @@ def examples(true: str, false: str, count: int = 60) -> list[Example]:
     return [Example(Equation.parse(text), label, str(n), pair=str(n // 2)) for n, (text, label) in enumerate(texts)]
 
 
+def flipped(examples, flips):
+    """The same pairs, some with their labels exchanged."""
+    return [Example(e.equation, e.label ^ int(flips[int(e.pair)]), e.id, pair=e.pair) for e in examples]
+
+
 def leakage(examples, *names, **fit):
     equations = corpus(examples)
     return measure(equations, np.arange(len(equations)), Fit(baselines=names or tuple(BASELINES), **{"groups": ALL, **fit}))
@@ -57,10 +62,7 @@ def test_a_planted_leak_is_found_by_the_baseline_that_can_see_it(true, false, se
 
 def test_labels_without_a_pattern_are_at_chance():
     rng = np.random.default_rng(0)
-    pairs = examples("sin({}*x) = y", "cos({}*x) = y", 150)
-    flips = np.repeat(rng.random(150) < 0.5, 2)
-    relabelled = [Example(e.equation, e.label ^ int(f), e.id, pair=e.pair) for e, f in zip(pairs, flips, strict=True)]
-    (row,) = leakage(relabelled)
+    (row,) = leakage(flipped(examples("sin({}*x) = y", "cos({}*x) = y", 150), rng.random(150) < 0.5))
     for score in row["baselines"].values():
         assert score["accuracy"] == pytest.approx(50, abs=10)
         p = score["accuracy"] / 100
@@ -74,12 +76,8 @@ def test_chance_is_the_commoner_label():
 
 def test_members_of_a_pair_are_never_on_both_sides():
     """The token that gives a pair away says the opposite in every other pair: only a divided pair could use it."""
-    pairs = [
-        Example(Equation.parse(f"sin(v{i}) = {'x' if label else 'y'}"), label ^ (i % 2), f"{i}{label}", pair=str(i))
-        for i in range(60)
-        for label in (0, 1)
-    ]
-    (row,) = leakage(pairs, "tokens", "boosting on all")
+    pairs = examples("sin(v{}) = x", "sin(v{}) = y")
+    (row,) = leakage(flipped(pairs, np.arange(60) % 2), "tokens", "boosting on all")
     assert all(score["accuracy"] <= 60 for score in row["baselines"].values())
 
 
