@@ -33,8 +33,6 @@ def draw_points(seed: int = 20240607) -> list[dict[str, mpmath.mpc]]:
 POINTS = draw_points()
 MORE_POINTS = [point for seed in range(20) for point in draw_points(seed)]
 
-LEAVES = {"Pi": lambda: +CONTEXT.pi, "Exp1": lambda: +CONTEXT.e}
-
 
 class Undefined(Exception):
     """The expression has no value at the point."""
@@ -62,8 +60,8 @@ def evaluate(listed: list[tuple], point: dict, snap: bool = True) -> list:
 def leaf(name: str, text: str, point: dict) -> object:
     if name == "Symbol":
         return point[text]
-    if name in LEAVES:
-        return LEAVES[name]()
+    if name in ("Pi", "Exp1"):
+        return +CONTEXT.pi if name == "Pi" else +CONTEXT.e
     above, _, below = text.partition("/")
     return CONTEXT.mpf(above) / CONTEXT.mpf(below or "1")
 

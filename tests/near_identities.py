@@ -49,10 +49,11 @@ sqrt(exp(x)) = exp(x/2); log(exp(x)*exp(y)) = x + y; (x*y)**(1/3) = x**(1/3)*y**
 sqrt(x - y)*sqrt(x - y) = sqrt((x - y)**2); cos((log(exp(x)) - x)/1000/2000) = cos((log(exp(y)) - y)/1000/2000)
 """),
     *(f"asin(sin(x/{k})) = x/{k}" for k in (2, 3, 4)),
-    *(f"log(exp(x/{k})) = x/{k}" for k in (2, 3, 4, 5, 6)),
-    *(f"sqrt(({k} - x)**2) = {k} - x" for k in range(1, 13)),
-    *(f"sqrt(({k} + y)**2) = {k} + y" for k in range(4, 13)),
-    *(f"log(({k} + x)**2) = 2*log({k} + x)" for k in range(3, 13)),
+    *(f"log(exp(x/{k})) = x/{k}" for k in (2, 3, 4, 5, 6, 9.23, 14.96)),  # left at a distance of 47
+    *(f"log(exp(x/{k})) + sin(y)*7 = x/{k} + sin(y)*7" for k in (1.59, 6.37, 14.01)),
+    *(f"sqrt(({k} - x)**2) = {k} - x" for k in (*range(1, 13), 20, 32, 47)),
+    *(f"sqrt(({k} + y)**2) = {k} + y" for k in range(4, 13, 2)),
+    *(f"log(({k} + x)**2) = 2*log({k} + x)" for k in range(3, 13, 2)),
     *(f"atanh(tanh(x/{k})) = x/{k}" for k in (2, 3, 4)),
     *(f"({k} - x)**3 = (({k} - x)**9)**(1/3)" for k in (2, 5, 8)),
 )

@@ -1,5 +1,3 @@
-"""Marks of equations with a value on a branch cut, and tables without them."""
-
 from dataclasses import replace
 
 import pytest
@@ -19,20 +17,12 @@ from dgl_treestack.truth import is_on_cut
 from dgl_treestack.truth.certificates import evaluate_sides
 from tests.small_runs import small_config, small_run
 
-ON_CUT = (
-    "log(-1) = x",
-    "(-1)**x = 1",  # a power is exp(x*log(-1))
-    "sqrt(-(x**0)) = 1",
-    "asin(1) = pi/2",  # a branch point
-    "asin(sin(x)**2 + cos(x)**2) = pi/2",  # 1 at every point, but for rounding
-    "acos(2) = x",
-    "acosh(1) = 0",
-    "asec(1/2) = 1",  # acos(2)
-    "log(x - x - 3) = 1",
-    "sqrt(0) = 0",
-    "log(log(exp(x)) - x - 1) = 2",  # -1 where x is in the strip of the logarithm
-    "asech(sin(asin(acosh(4)))) = acosh(1/acosh(4))",
-)
+ON_CUT = ["log(-1) = x", "sqrt(-(x**0)) = 1", "acos(2) = x", "acosh(1) = 0", "log(x - x - 3) = 1", "sqrt(0) = 0"]
+ON_CUT += ["(-1)**x = 1"]  # a power is exp(x*log(-1))
+ON_CUT += ["asin(1) = pi/2", "asec(1/2) = 1"]  # a branch point; acos(2)
+ON_CUT += ["asin(sin(x)**2 + cos(x)**2) = pi/2"]  # 1 at every point, but for rounding
+ON_CUT += ["log(log(exp(x)) - x - 1) = 2"]  # -1 where x is in the strip of the logarithm
+ON_CUT += ["asech(sin(asin(acosh(4)))) = acosh(1/acosh(4))"]
 ELSEWHERE = ["sqrt(x) = x**(1/2)", "x**2 = x*x", "(-2)**3 = -8", "log(1) = 0", "sqrt(4) = 2", "acosh(5) = 1", "acot(x) = 1"]
 ELSEWHERE += ["asech(1/5) = 1"]
 
@@ -57,8 +47,6 @@ def test_generation_marks_pairs_or_leaves_them_out(tmp_path):
         counts = [entry.get("on a branch cut, by depth", {}) for entry in manifest["files"].values()]
         assert sum(sum(by_depth.values()) for by_depth in counts) == len(marked)
         assert (marked == []) == no_cuts
-    with pytest.raises(ConfigurationError, match="no_cuts"):
-        produce("listops", SetOptions(seed=5, no_cuts=True), tmp_path / "listops")
 
 
 def test_records_and_tables_without_them(tmp_path):

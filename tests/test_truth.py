@@ -1,4 +1,4 @@
-import cmath
+import math
 
 import mpmath
 import numpy as np
@@ -10,7 +10,7 @@ from dgl_treestack.data import formats
 from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.generate.grow import UNARY
-from dgl_treestack.truth import POINTS, Value, certificates, judge, judge_at_fixed_points, judge_rounded, judgement, value_of
+from dgl_treestack.truth import POINTS, Value, certificates, judge, judge_at_fixed_points, judgement, value_of
 from dgl_treestack.truth.cuts import MOST_ON_CUTS
 from dgl_treestack.truth.evaluation import Exact
 from dgl_treestack.truth.functions import BUDGET
@@ -111,34 +111,12 @@ def test_points_depend_on_the_text_alone_and_some_are_far_in_every_direction():
             assert (part > low).any() and (part < -low).any()
 
 
-@pytest.mark.parametrize(
-    "text", ["sqrt(({0} - x)**2) = {0} - x", "log(exp(x/{1})) = x/{1}", "log(exp(x/{1})) + sin(y)*7 = x/{1} + sin(y)*7"]
-)
-def test_what_holds_up_to_a_distance_is_conditional(text):
-    for distance in range(5, 50, 3):
-        equation = Equation.parse(text.format(distance, round(distance / np.pi, 2)))
-        judgement = judge(equation)
-        assert judgement.verdict == "conditional", equation
-        assert judgement.witness.left != pytest.approx(judgement.witness.right)
-
-
 def test_fixed_points_are_real_positive_real_and_complex_and_the_same_in_every_equation():
     values = [value_of("x", point) for point in range(POINTS)]
     assert all(v.imag == 0 and v.real > 0 for v in values[:4])
     assert all(v.imag == 0 for v in values[:8]) and any(v.real < 0 for v in values[4:8])
-    assert all(abs(v.imag) > 0.1 for v in values[8:]) and any(abs(v.real) > cmath.pi / 2 for v in values[8:])
+    assert all(abs(v.imag) > 0.1 for v in values[8:]) and any(abs(v.real) > math.pi / 2 for v in values[8:])
     assert len(set(values)) == POINTS and value_of("y", 3) != value_of("x", 3)
-    for text in ("x = 2*x", "w + x = w + 2*x"):
-        witness = judge_at_fixed_points(Equation.parse(text)).witness
-        assert value_of("x", witness.point) == witness.variables["x"]
-
-
-def test_a_witness_can_be_evaluated_again():
-    witness = judge(Equation.parse("sqrt(x**2) = x")).witness
-    x = witness.variables["x"]
-    assert witness.left == pytest.approx(cmath.sqrt(x * x)) and witness.right == pytest.approx(x)
-    assert abs(witness.left - witness.right) > 1e-6
-    assert judge(Equation.parse("x + y = y + x")).witness is None
 
 
 @pytest.mark.parametrize(("module", "judged"), [(judgement, judge), (certificates, judge_at_fixed_points)])
@@ -166,21 +144,23 @@ def test_functions_agree_with_mpmath_also_on_their_cuts(argument):
 
 
 def assert_agrees_with_mpmath(name, argument):
-    inner, outer = Expression.parse(argument), Expression.parse(f"{name}({argument})")
-    argument_values, values = value_at_points(inner), value_at_points(outer)
-    for x, value in zip(argument_values, values, strict=True):
-        expected = getattr(mpmath, name)(x.real if x.imag == 0 else x)
-        assert value == pytest.approx(complex(expected), rel=1e-9, abs=1e-12), x
+    """In complex128 where that is not doubtful, and in 80 digits."""
+    inner, outer = (valued(Expression.parse(text)) for text in (argument, f"{name}({argument})"))
+    exact, trusted = Exact(BUDGET), ~np.broadcast_to(outer.doubt, POINTS)
+    assert argument != "x" or trusted.sum() >= 12
+    for point in range(POINTS):
+        x = complex(exact.value(inner, point))
+        expected = complex(getattr(mpmath, name)(x.real if x.imag == 0 else x))
+        values = [exact.value(outer, point), *([outer.number[point]] if trusted[point] else [])]
+        assert list(map(complex, values)) == pytest.approx([expected] * len(values), rel=1e-9, abs=1e-12), x
 
 
-def value_at_points(expression: Expression) -> list[complex]:
-    """The values a verdict would rest on: in 80 digits where complex128 is doubtful."""
+def valued(expression: Expression) -> Value:
     stack: list[Value] = []
     for i in range(expression.size - 1, -1, -1):
         children = tuple(stack.pop() for _ in range(expression.arities[i]))
         stack.append(Value(expression.names[i], expression.texts[i], children))
-    exact = Exact(BUDGET)
-    return [complex(exact.value(stack[0], p) if stack[0].doubt[p] else stack[0].number[p]) for p in range(POINTS)]
+    return stack[0]
 
 
 def test_a_chain_of_small_cancellations_refutes_nothing():
@@ -203,22 +183,6 @@ def test_no_verdict_without_a_point_in_many_digits(text, verdict):
         assert judged(equation, budget=0).verdict == without
 
 
-@pytest.mark.parametrize(
-    ("text", "decimals", "verdict"),
-    [
-        ("sin(0.5) = 0.48", 2, "holds"),
-        ("sin(0.5) = 0.48", 4, "refuted"),
-        ("sin(0.5) = 0.49", 2, "refuted"),
-        ("0.5*0.25 = 0.13", 2, "holds"),  # half a unit away
-        ("1/0 = 0.1", 2, "undefined"),
-        ("sin(x) = 0.48", 2, "refuted"),
-        ("x + y = y + x", 2, "holds"),
-    ],
-)
-def test_rounded_numbers(text, decimals, verdict):
-    assert judge_rounded(Equation.parse(text), decimals).verdict == verdict
-
-
 @pytest.mark.parametrize("name", ["exp", *(pytest.param(name, marks=pytest.mark.slow) for name in ("sin", "atan"))])
 def test_chains_of_twenty_thousand_operators(name):
     depth = 20_000
@@ -228,25 +192,10 @@ def test_chains_of_twenty_thousand_operators(name):
     assert judge_at_fixed_points(equation).verdict == ("undefined" if name == "exp" else "refuted")
 
 
-def test_complex128_and_eighty_digits_agree_where_there_is_no_doubt():
-    x = Value("Symbol", "x")
-    for name in UNARY:
-        value = Value("Add", None, (Value(name, None, (x,)), Value("Pow", None, (x, x))))
-        exact = Exact(BUDGET)
-        trusted = np.flatnonzero(~value.doubt)
-        assert len(trusted) >= 12
-        for point in trusted:
-            assert complex(value.number[point]) == pytest.approx(complex(exact.value(value, int(point))), rel=1e-9)
-
-
 @pytest.mark.parametrize(
-    ("expression", "message"),
-    [
-        (Expression.parse("x + 1"), "Put '='"),
-        (Expression.parse("x + _ = 1"), "blank"),
-        (Expression.from_prefix("Equality Equality Symbol:x Symbol:x Symbol:y"), "inside"),
-    ],
+    ("prefix", "message"),
+    [("sin Symbol:x", "Put '='"), ("Equality Blank One", "blank"), ("Equality Equality One One One", "inside")],
 )
-def test_what_has_no_truth_value_is_refused(expression, message):
+def test_what_has_no_truth_value_is_refused(prefix, message):
     with pytest.raises(ExpressionError, match=message):
-        judge(expression)
+        judge(Expression.from_prefix(prefix))

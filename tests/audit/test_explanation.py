@@ -44,13 +44,13 @@ def test_what_verdict_and_label_are_together(text, label, statement):
 
 def test_a_derivation_is_replayed_step_by_step():
     explanation = explain(TRUE)
-    assert [step["equation"] for step in explanation["derivation"]] == [
-        "sin(x) = sin(x)",
-        "sin(x) + y = sin(x) + y",
-        str(TRUE.equation),
-    ]
+    equations = ["sin(x) = sin(x)", "sin(x) + y = sin(x) + y", str(TRUE.equation)]
+    assert [step["equation"] for step in explanation["derivation"]] == equations
     text = describe(explanation)
-    assert "    1  Add with y on both sides\n       sin(x) + y = sin(x) + y" in text and "witness" not in text
+    assert (
+        "    0  t = t\n       sin(x) = sin(x)\n    1  Add with y on both sides\n       sin(x) + y = sin(x) + y" in text
+        and "witness" not in text
+    )
     assert text.endswith("x + y -> y + x (ring:1) on the right: sin(x) + y\n       sin(x) + y = y + sin(x)")
     changed = Example(Equation.parse("y + sin(x) = sin(x) + y"), 1, "t", certificate=TRUE.certificate, source="a.jsonl:1")
     with pytest.raises(DataError, match=r"a\.jsonl:1: The derivation of 't' leads to"):

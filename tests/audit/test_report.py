@@ -1,6 +1,5 @@
-"""Files in, report and tables out."""
-
 import json
+from collections import Counter
 
 import pytest
 
@@ -34,32 +33,12 @@ def pairs(tmp_path):
     return str(tmp_path / "pairs.jsonl")
 
 
-ROUNDED = [
-    "cos(0.6) = 0.83",
-    "0.83 = cos(0.6)",
-    "tan(0.03) = 0.03",
-    "cos(2.1) = -0.50",
-    "cos(2.1) = 0.505*(-1)",
-    "-0.5 = cos(2.1)",
-    "cos(2.1) = -0.50484610459985745",
-    "1/3 = 0.3333333333333333333333333333",
-    "pi = 3.14",
-    "sin(0.00012) = 1.2e-4",
-    "cos(0.6) = .8",
-    "0.5*cos(0.6) + 1.2 = 1.61",
-]
-NOT_ROUNDED = [
-    "cos(0.6) = 0.82",  # cut off, not rounded
-    "tan(0.03) = 0",
-    "exp(1.1) = 3.",
-    "0.5 = 0.51",
-    "0.5 = -0.51",
-    "(-1)**10*5 = 0.5",
-    "0.5 + 1 = 0.7*2",
-    "exp(9) = 8.1e3",
-    "cos(x) = 0.83",
-    "cos(0.6) + x = 0.83 + x",
-]
+ROUNDED = ["cos(0.6) = 0.83", "0.83 = cos(0.6)", "tan(0.03) = 0.03", "cos(2.1) = -0.50", "cos(2.1) = 0.505*(-1)"]
+ROUNDED += ["-0.5 = cos(2.1)", "cos(2.1) = -0.50484610459985745", "1/3 = 0.3333333333333333333333333333", "pi = 3.14"]
+ROUNDED += ["sin(0.00012) = 1.2e-4", "cos(0.6) = .8", "0.5*cos(0.6) + 1.2 = 1.61"]
+NOT_ROUNDED = ["cos(0.6) = 0.82"]  # cut off
+NOT_ROUNDED += ["tan(0.03) = 0", "exp(1.1) = 3.", "0.5 = 0.51", "0.5 = -0.51", "(-1)**10*5 = 0.5", "0.5 + 1 = 0.7*2"]
+NOT_ROUNDED += ["exp(9) = 8.1e3", "cos(x) = 0.83", "cos(0.6) + x = 0.83 + x"]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -71,9 +50,9 @@ def test_an_equation_that_holds_when_rounded_is_counted_apart(tmp_path, jobs, ca
     report = audit([name], leakage=False, duplicates=False, jobs=jobs)
     audited = report["sets"][name]
     assert audited["contradicted"] == NOT_ROUNDED
-    counts = {
-        label: sum(row["equal when rounded"] for row in audited["verdicts"] if row["label"] == label) for label in (1, 0, None)
-    }
+    counts = Counter()
+    for row in audited["verdicts"]:
+        counts[row["label"]] += row["equal when rounded"]
     assert counts == {1: len(ROUNDED), 0: 1, None: 1}
     assert sum(row["refuted"] for row in audited["verdicts"]) == len(examples)
     text = describe(report)
@@ -81,9 +60,10 @@ def test_an_equation_that_holds_when_rounded_is_counted_apart(tmp_path, jobs, ca
     assert f"\n{len(ROUNDED)} labels are right when rounded: the sides differ, by half of the last decimal" in text
     assert "neither confirmed" not in text
     certificate = {"rounded": 2}  # as the generator writes it
-    certified = [("sin(0.5) = 0.48", 1), ("sin(0.5) = 0.6", 0), ("sin(0.5) = 0.49", 1)]
+    certified = [("sin(0.5) = 0.48", 1), ("sin(0.5) = 0.6", 0), ("sin(0.5) = 0.49", 1), ("0.5*0.25 = 0.13", 0)]  # half a unit
+    certified += [("1/0 = 0.1", 0), ("1/0 = 0.2", 1), ("sin(x) = 0.48", 0), ("x + y = y + x", 1)]
     formats.write(name, [Example(Equation.parse(text), label, text, certificate=certificate) for text, label in certified])
-    assert audit([name], leakage=False)["sets"][name]["contradicted"] == ["sin(0.5) = 0.49"]
+    assert audit([name], leakage=False)["sets"][name]["contradicted"] == ["sin(0.5) = 0.49", "0.5*0.25 = 0.13"]
     formats.write(name, [examples[0], examples[-2]])
     assert command.audit((name,), leakage=False) == 0
     shown = capsys.readouterr().out
@@ -136,19 +116,6 @@ def test_both_formats_give_the_same_and_ids_that_are_missing_are_lines(file, tmp
     assert second == {**first, "contradicted": ["1-0"]} and third["contradicted"] == [f"{unnamed}:1"]
 
 
-@pytest.mark.slow
-def test_the_authors_blanks(authors):
-    file = str(sorted((authors / "blanks").iterdir())[-1])  # of seven, for time
-    audited = audit([file])["sets"][file]
-    eight, nine = audited["verdicts"]
-    assert (eight["depth"], eight["equations"], nine["depth"], nine["equations"]) == (8, 247, 9, 30)
-    assert eight["holds"] > 200 and eight["refuted"] > 10 and eight["conditional"] > 10 and eight["undefined"] > 0
-    assert len(audited["contradicted"]) == eight["refuted"] + nine["refuted"]
-    assert audited["leakage"] == [
-        {"depths": "8-13", "equations": 277, "skipped": "277 correct and 0 incorrect equations; 20 of each are needed"}
-    ]
-
-
 @pytest.mark.parametrize(
     ("names", "options", "message"),
     [
@@ -164,18 +131,15 @@ def test_options_that_make_no_sense(names, options, message):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
+def test_files_that_cannot_be_audited(tmp_path, jobs):
+    for line, message in (
         ("", "no equations in the file"),
         ('{"label": 1, "text": "x + 1"}', "a.jsonl:1: Only equations can be audited; 'Add'"),
         ('{"label": 1, "text": "x + _ = 1"}', "a.jsonl:1: Node 3 is a blank"),
-    ],
-)
-def test_files_that_cannot_be_audited(tmp_path, line, message, jobs):
-    (tmp_path / "a.jsonl").write_text(line)
-    with pytest.raises(DataError, match=message):
-        audit([str(tmp_path / "a.jsonl")], fit=Fit(jobs=jobs))
+    ):
+        (tmp_path / "a.jsonl").write_text(line)
+        with pytest.raises(DataError, match=message):
+            audit([str(tmp_path / "a.jsonl")], fit=Fit(jobs=jobs))
 
 
 def test_a_chain_of_depth_twenty_thousand():

@@ -41,10 +41,7 @@ def placed(*texts):
 @pytest.mark.parametrize(
     ("texts", "classes"),
     [
-        (
-            ["x", "1*x", "2*x", "x + x", "y", "0", "sin(0)", "sin(x)**2", "1 - cos(x)**2"],
-            [0, 0, 1, 1, 2, 3, 3, 4, 4],
-        ),
+        (["x", "1*x", "2*x", "x + x", "y", "0", "sin(0)", "sin(x)**2", "1 - cos(x)**2"], [0, 0, 1, 1, 2, 3, 3, 4, 4]),
         (["1/0", "exp(exp(exp(x + 9)))", "oo"], [None] * 3),  # undefined somewhere
         (["x", "sqrt(x**2)"], [0, None]),  # what agrees at some points only is left out, whichever comes second
         (["sqrt(x**2)", "x"], [0, None]),

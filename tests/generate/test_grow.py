@@ -6,7 +6,6 @@ from plain_features import token_counts
 
 from dgl_treestack.expression import Equation
 from dgl_treestack.generate.assembly import pair_counts
-from dgl_treestack.generate.folds import in_partition
 from dgl_treestack.generate.grow import FUNCTIONS, SIZE_OFFSET, SIZE_PER_DEPTH, Grower
 from dgl_treestack.generate.nodes import to_expression
 from dgl_treestack.generate.pairs import STYLES, PairMaker, swaps
@@ -41,20 +40,15 @@ def test_growth_hits_the_depth_and_keeps_the_size(depth):
         assert equation.left != equation.right
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("depth", [4, 6, 9])
-def test_derivations_are_sound(depth):
-    verdicts = Counter(judge(to_equation(derivation.root)).verdict for _, derivation in grown(depth, 40))
-    assert set(verdicts) <= {"holds", "undefined"}
-    assert verdicts["holds"] > 30
-
-
-def test_further_rewrites_keep_the_equation_true_and_its_depth():
+def test_derivations_and_further_rewrites_are_sound_and_keep_the_depth():
+    verdicts = Counter()
     for grower, derivation in grown(6, 30):
+        verdicts[judge(to_equation(derivation.root)).verdict] += 1
         further = grower.further(derivation, 6, 2)
         if further is not None:
             assert len(further.steps) >= len(derivation.steps) + 2 and further.root.depth == 6
             assert judge(to_equation(further.root)).verdict in ("holds", "undefined")
+    assert verdicts["holds"] > 22 and set(verdicts) <= {"holds", "undefined"}
 
 
 def test_work_is_done_on_both_sides():
@@ -100,14 +94,11 @@ def test_the_members_of_a_pair_are_what_they_are_said_to_be(style):
     assert len(set(keys)) == len(keys)
 
 
-def test_nothing_without_variables_and_keys_of_one_partition_only_where_it_is_asked_for():
-    for numeric, partition, depth in ((False, "", 4), (True, "paper", 5), (True, "deep", 5)):
-        maker = PairMaker(Grower(np.random.default_rng(5)), {"swap": 1.0}, partition)
-        made = (maker.make(*maker.start(numeric), depth=depth, numeric=numeric) for _ in range(120))
-        pairs = [pair for pair in made if pair]
-        assert len(pairs) > 10 and (numeric or all(pair.true.root.variables for pair in pairs))
-        keys = [member.key for pair in pairs for member in (pair.true, pair.false)]
-        assert not partition or all(in_partition(key, partition) for key in keys)
+def test_nothing_without_variables_where_it_is_asked_for():
+    maker = PairMaker(Grower(np.random.default_rng(5)), {"swap": 1.0})
+    made = (maker.make(*maker.start(False), depth=4, numeric=False) for _ in range(120))
+    pairs = [pair for pair in made if pair]
+    assert len(pairs) > 10 and all(pair.true.root.variables for pair in pairs)
 
 
 def test_the_pairs_of_depth_one_are_leaves():

@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 from each_case import assert_each
 
+from dgl_treestack.errors import DataError
 from dgl_treestack.expression import Expression
 from dgl_treestack.generate.grow import Grower
 from dgl_treestack.generate.nodes import Pool, find, to_expression
-from dgl_treestack.generate.rewrite import RuleIndex, instantiate, load_axioms, match, rule_index
+from dgl_treestack.generate.rewrite import RuleIndex, instantiate, load_axioms, match, replay, rule_index
 from dgl_treestack.truth import judge
 
 AXIOMS = load_axioms()
@@ -32,13 +33,6 @@ def tree(pool: Pool, text: str):
 def test_repeated_variables_bind_to_the_same_subtree(pattern, subject, fits):
     pool = Pool()
     assert (match(tree(Pool(), pattern), tree(pool, subject)) is not None) == fits
-
-
-def test_equal_trees_of_a_pool_are_one_object():
-    pool = Pool()
-    assert tree(pool, "sin(x) + sin(x)*2") is tree(pool, "sin(x) + sin(x)*2")
-    left, right = tree(pool, "sin(x) + sin(x)").children
-    assert left is right
 
 
 def test_replace_and_find_count_nodes_in_pre_order():
@@ -109,3 +103,16 @@ def assert_depth_is_known(rule):
         for changed in (bindings, {**bindings, label: deep}):
             instance = instantiate(pool, rule.target, {**changed}, pytest.fail)
             assert rule.depth_of(changed) == instance.depth
+
+
+START = ["start", "same", "x = x"]
+NO_STARTS = [["start", "same", "sin(x) = x"], ["start", "sum:2", "sin(x) = sin(x)"], ["start", "nothing:1", "x = x"], []]
+NO_STARTS += [["both", "sin"], ["start", "same", 3], ["start"]]
+NO_STEPS = [START, ["rewrite", "sum:2>", 0, 0], ["rewrite", "sum:2>", 0, 7], ["rewrite", "sum:2>", 5, 0], ["leap"], []]
+NO_STEPS += [["combine", "Mul", "sum:2", "x = y", 0], ["both", "nope"], ["both", "Add"]]
+
+
+@pytest.mark.parametrize("steps", [5, *([step] for step in NO_STARTS), *([START, step] for step in NO_STEPS)])
+def test_a_step_that_cannot_be_taken_is_one_error(steps):
+    with pytest.raises(DataError, match="cannot be taken" if isinstance(steps, list) else "found int"):
+        list(replay(steps))

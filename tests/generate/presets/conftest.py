@@ -27,9 +27,9 @@ def small_sets_of_candidates():
 class Made:
     """A preset in a folder: manifest, and the examples of its files by the name before the first dot."""
 
-    def __init__(self, name, folder):
+    def __init__(self, name, folder, **options):
         self.folder, (seed, equations) = folder, OPTIONS[name]
-        self.manifest = produce(name, SetOptions(seed, equations=equations), folder)
+        self.manifest = produce(name, SetOptions(**{"seed": seed, "equations": equations, **options}), folder)
         language = find(name if name in ("listops", "logic") else "math")
         paths = [path for path in sorted(folder.glob("*.jsonl.gz")) if not path.name.startswith("binary")]
         self.files = {path.name.split(".")[0]: list(formats.read(path, language)) for path in paths}
@@ -38,4 +38,4 @@ class Made:
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory):
-    return cache(lambda name: Made(name, tmp_path_factory.mktemp(name)))
+    return cache(lambda name, **options: Made(name, tmp_path_factory.mktemp(name), **options))

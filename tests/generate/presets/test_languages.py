@@ -13,16 +13,6 @@ from dgl_treestack.generate.presets import SetOptions, listops, logic
 FOLDS = ("train", "validation", "test")
 
 
-@pytest.fixture
-def lists(made):
-    return made("listops").files
-
-
-@pytest.fixture
-def pairs(made):
-    return made("logic").files
-
-
 def value(text):
     """The value of a list, innermost lists first, by replacing text."""
     while "[" in text:
@@ -41,19 +31,21 @@ def value(text):
     return text.strip()
 
 
-def test_the_same_lists_are_written_as_binary_trees(made, lists):
+def test_the_same_lists_are_written_as_binary_trees(made):
+    lists = made("listops")
     for fold in FOLDS:
-        binary = list(formats.read(made("listops").folder / f"binary-{fold}.jsonl.gz", find("listops_binary")))
-        for tree, example in zip(binary, lists[fold], strict=True):
+        binary = list(formats.read(lists.folder / f"binary-{fold}.jsonl.gz", find("listops_binary")))
+        for tree, example in zip(binary, lists.files[fold], strict=True):
             assert (tree.id, tree.label, tree.fold) == (example.id, example.label, example.fold)
             assert Expression.parse(str(tree.equation), find("listops")) == example.equation  # brackets ( ) are skipped there
             assert " ".join(text for _, _, text in tree.equation.leaves()) == str(example.equation)
 
 
-def test_lists_have_their_values(made, lists):
-    assert made("listops").manifest["notes"]["missing"] == made("logic").manifest["notes"]["missing"] == 0
-    assert [len(lists[fold]) for fold in FOLDS] == [1714, 95, 190]
-    for example in itertools.chain(*lists.values()):
+def test_lists_have_their_values(made):
+    lists = made("listops")
+    assert lists.manifest["notes"]["missing"] == made("logic").manifest["notes"]["missing"] == 0
+    assert [len(lists.files[fold]) for fold in FOLDS] == [1714, 95, 190]
+    for example in lists.examples:
         assert example.label == value(str(example.equation))
         tree = example.equation
         assert 1 <= tree.depth < listops.LEVELS
@@ -95,8 +87,8 @@ def worlds(formula):
     return truths
 
 
-def test_pairs_have_their_relations(pairs):
-    for example in itertools.chain(*pairs.values()):
+def test_pairs_have_their_relations(made):
+    for example in made("logic").examples:
         assert isinstance(example.equation, Equation)
         left, right = worlds(example.equation.left), worlds(example.equation.right)
         occurring = set(zip(left, right, strict=True))
@@ -116,11 +108,10 @@ def operators(tree):
     return sum(text is None for text in tree.texts)
 
 
-def test_pairs_have_the_published_sizes(pairs):
-    sizes = {
-        fold: Counter(max(operators(example.equation.left), operators(example.equation.right)) for example in pairs[fold])
-        for fold in FOLDS
-    }
+def test_pairs_have_the_published_sizes(made):
+    sizes = {fold: Counter() for fold in FOLDS}
+    for example in made("logic").examples:
+        sizes[example.fold][max(operators(example.equation.left), operators(example.equation.right))] += 1
     assert {fold: (min(counts), max(counts)) for fold, counts in sizes.items()} == {
         "train": (0, 6), "validation": (1, 6), "test": (0, 12)
     }  # fmt: skip
@@ -128,7 +119,7 @@ def test_pairs_have_the_published_sizes(pairs):
         assert {fold: count for fold in FOLDS if (count := sizes[fold][size])} == quota
     full = logic.quotas(SetOptions(seed=1))
     assert [quota["test"] for quota in full] == list(logic.TEST) and full[0] == {"test": 6, "train": 30}
-    for example in itertools.chain(*pairs.values()):
+    for example in made("logic").examples:
         leaves = {text for _, _, text in example.equation.leaves()}
         assert leaves <= set("abcdef") and len(leaves) <= 4
         for side in (example.equation.left, example.equation.right):

@@ -1,25 +1,17 @@
-"""Presets of matched pairs, made small: counts, folds, partitions, labels, derivations."""
-
 from collections import Counter
 
 import pytest
 
-from dgl_treestack.data import formats
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.generate import presets
 from dgl_treestack.generate.folds import canonical_key
 from dgl_treestack.generate.presets import SetOptions
 from dgl_treestack.generate.presets.paper import COUNTS
-from dgl_treestack.generate.production import produce
 from dgl_treestack.generate.rewrite import replay
 from dgl_treestack.truth import judge_at_fixed_points, value_of
 
 FOLDS = ("train", "validation", "test")
 MORE = 1200
-
-
-def read(folder):
-    return {path.name.split(".")[0]: list(formats.read(path)) for path in sorted(folder.glob("*.jsonl.gz"))}
 
 
 @pytest.fixture
@@ -65,8 +57,11 @@ def test_no_whole_side_of_an_evaluation_equation_in_training(paper):
 
 def test_a_positive_carries_its_derivation_and_a_negative_style_and_witness(paper, deep):
     examples = [*paper["train"], *deep]
+    kinds = set()
     for example in [e for e in examples if e.label == 1][::4]:
         assert list(replay(example.certificate["derivation"]))[-1][1] == example.equation
+        kinds |= {step[0] for step in example.certificate["derivation"]}
+    assert kinds == {"start", "rewrite", "both", "combine"}
     negatives = [e for e in examples if e.label == 0]
     styles = Counter(e.certificate["style"] for e in negatives)
     assert set(styles) == {"swap", "buried", "false rule"} and min(styles.values()) > 0.1 * len(negatives)
@@ -79,9 +74,8 @@ def test_a_positive_carries_its_derivation_and_a_negative_style_and_witness(pape
 
 
 @pytest.mark.slow
-def test_more_training_data_leaves_evaluation_and_the_first_training_data_alone(paper, tmp_path):
-    produce("paper", SetOptions(seed=1, equations=900, train_size=MORE), tmp_path)
-    before, after = paper, read(tmp_path)
+def test_more_training_data_leaves_evaluation_and_the_first_training_data_alone(made, paper):
+    before, after = paper, made("paper", train_size=MORE).files
     assert before["test"] == after["test"] and before["validation"] == after["validation"]
     first = before["train"]
     assert after["train"][: len(first)] == first and len(after["train"]) > 1.8 * len(first)
@@ -108,12 +102,11 @@ def test_the_second_validation_set_is_of_the_validation_families(made, paper):
     ("name", "fold", "first", "deepest"),
     [pytest.param("deep", "test", 4, 40, marks=pytest.mark.slow), ("paper-deeper", "validation", 8, 12)],
 )
-def test_it_goes_as_deep_as_asked(name, fold, first, deepest, tmp_path):
-    produce(name, SetOptions(seed=3, max_depth=deepest, equations=80), tmp_path)
-    depths = {example.equation.depth for example in read(tmp_path)[fold]}
+def test_it_goes_as_deep_as_asked(name, fold, first, deepest, made):
+    depths = {example.equation.depth for example in made(name, seed=3, max_depth=deepest, equations=80).files[fold]}
     assert set(range(first, deepest + 1)) <= depths and max(depths) == deepest
 
 
-def test_no_set_is_shallower_than_its_plan(tmp_path):
+def test_no_set_is_shallower_than_its_plan(made):
     with pytest.raises(ConfigurationError, match="depth 8 at least"):
-        produce("paper-deeper", SetOptions(seed=3, max_depth=7), tmp_path / "shallow")
+        made("paper-deeper", max_depth=7)

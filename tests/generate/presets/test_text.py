@@ -61,12 +61,8 @@ def test_the_last_verb_agrees_with_the_first_noun_whatever_is_between(folder):
         nouns = [i for i, word in enumerate(words) if word in noun_of]
         verbs = [i for i, word in enumerate(words) if word in verb_of]
         plain = {*text.PLACES, *text.LINKS, "ke", ":", "<unk>"}.isdisjoint(words)
-        if (
-            plain
-            and words.count("qui") == 1 == len(verbs) - 1 == len(nouns) - 1
-            and nouns[1] < verbs[0]
-            and verbs[1] == len(words) - 2
-        ):
+        one_clause = words.count("qui") == 1 == len(verbs) - 1 == len(nouns) - 1
+        if plain and one_clause and nouns[1] < verbs[0] and verbs[1] == len(words) - 2:
             inner, outer = (noun_of[words[i]] for i in reversed(nouns))
             if verbs[1] == verbs[0] + 1 and words[nouns[0] + 1] == "qui" and words[nouns[0] + 2] not in verb_of:
                 assert [verb_of[words[i]] for i in verbs] == [inner, outer]
