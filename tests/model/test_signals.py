@@ -1,6 +1,7 @@
 """Losses at nodes: against their formulas, through every engine, with values of two languages."""
 
 import collections
+import itertools
 import math
 import random
 
@@ -55,9 +56,18 @@ def signal_gradients(model, dataset, engine, **losses):
     return loss.item(), {name: parameter.grad for name, parameter in model.named_parameters()}
 
 
-def assert_engine_equals_topo(name, engine, losses, **of_equations):
+VALUE, EQUIVALENCE, BOTH = ({"value": value, "equivalence": other} for value, other in ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0)))
+ENGINES = [("levels", name, losses) for name in MODELS for losses in (VALUE, EQUIVALENCE)]
+for model_name, losses in itertools.product(["tree_slots", "tree_lstm"], [VALUE, EQUIVALENCE]):
+    ENGINES.append(pytest.param("levels/traced", model_name, losses, marks=needs_compiler))
+ENGINES.append(pytest.param("levels/compiled", "tree_slots", BOTH, marks=[needs_compiler, pytest.mark.slow]))
+
+
+@pytest.mark.parametrize(("engine", "name", "losses"), ENGINES)
+def test_gradients_of_an_engine_equal_those_of_topo(engine, name, losses, cache):
     model = model_of(name)
-    dataset = model.prepare(equations(**of_equations))
+    # a kernel per number of children takes time
+    dataset = model.prepare(equations(unary=()) if engine == "levels/compiled" else equations())
     (loss, gradients), (expected, expected_gradients) = (
         signal_gradients(model, dataset, chosen, **losses) for chosen in (engine, "topo")
     )
@@ -70,29 +80,6 @@ def assert_engine_equals_topo(name, engine, losses, **of_equations):
             assert gradients[parameter] is None, parameter
         else:
             torch.testing.assert_close(gradients[parameter], gradient, rtol=1e-10, atol=1e-10, msg=parameter)
-
-
-ALONE = {"value": {"value": 1.0, "equivalence": 0.0}, "equivalence": {"value": 0.0, "equivalence": 1.0}}
-
-
-@pytest.mark.parametrize("losses", ALONE)
-@pytest.mark.parametrize("name", MODELS)
-def test_gradients_of_levels_equal_those_of_topo(name, losses):
-    assert_engine_equals_topo(name, "levels", ALONE[losses])
-
-
-@needs_compiler
-@pytest.mark.parametrize("losses", ALONE)
-@pytest.mark.parametrize("name", ["tree_slots", "tree_lstm"])
-def test_gradients_of_traced_steps_equal_those_of_topo(name, losses):
-    assert_engine_equals_topo(name, "levels/traced", ALONE[losses])
-
-
-@needs_compiler
-@pytest.mark.slow
-def test_gradients_of_native_code_equal_those_of_topo(cache):
-    losses = {"value": 1.0, "equivalence": 1.0}
-    assert_engine_equals_topo("tree_slots", "levels/compiled", losses, unary=())  # a kernel per number of children takes time
 
 
 def test_an_encoder_takes_them_too():

@@ -30,7 +30,6 @@ from dgl_treestack.runs import configuration
 from dgl_treestack.runs.run import Run
 from dgl_treestack.training import build
 from dgl_treestack.training.start import start
-from dgl_treestack.truth.subtrees import targets_of
 
 PHRASES = from_dict({"name": "phrases", "notation": "labelled", "classes": ["bad", "so", "good"], "operators": {"compose": 2}})
 WORDS = Vocabulary.of_words("abc")
@@ -141,13 +140,6 @@ def test_columns_are_written_once(tmp_path, monkeypatch):
     start(config, 1, tmp_path, columns="disk", quiet=True)
     with pytest.raises(TypeError):
         start(plain_data.override(config, ["data.max_depth=2"]), 2, tmp_path, columns="disk", quiet=True)
-
-
-def test_targets_of_signals_are_those_in_memory(tmp_path):
-    rng, model = random.Random(2), model_of()
-    examples = [Example(random_equation(rng, 3), 1, str(i)) for i in range(12)]
-    ours, wanted = (targets_of(dataset.forest, 4) for dataset in (stored(model, examples, tmp_path), model.prepare(examples)))
-    assert all(np.array_equal(*columns) for columns in zip(ours, wanted, strict=True))
 
 
 def test_columns_of_a_file_that_has_changed_are_replaced(tmp_path):

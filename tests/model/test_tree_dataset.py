@@ -7,7 +7,7 @@ import pytest
 import torch
 from small_runs import small_config, write_data
 from torch.nn.functional import binary_cross_entropy_with_logits
-from torch.utils.data import DataLoader, Subset, WeightedRandomSampler
+from torch.utils.data import DataLoader, Subset
 
 from dgl_treestack import Example, GraphDataLoader, Model, Operator, Signature, TreeDataset, plain_data, tasks
 from dgl_treestack._torch import numpy_generator
@@ -69,14 +69,6 @@ def test_batches_are_the_same_however_they_are_collated(dataset):
             assert set(batch.ndata) == set(expected_batch.ndata)
             assert all(torch.equal(batch.ndata[feature], expected_batch.ndata[feature]) for feature in batch.ndata)
             torch.testing.assert_close(model(batch), model(expected_batch))
-
-
-def test_samplers_of_torch(dataset):
-    labels = dataset.targets
-    weights = np.where(labels == 1, 1.0, 0.0)
-    sampler = WeightedRandomSampler(weights.tolist(), 12, generator=torch.Generator().manual_seed(0))
-    for _, target in GraphDataLoader(dataset, sampler=sampler, batch_size=4):
-        assert (target == 1).all()
 
 
 def test_a_transform_is_applied_to_every_sample(file, tmp_path):
@@ -169,8 +161,8 @@ def test_a_plain_loop_has_the_losses_of_the_packages_loop(dropout, tmp_path):
     """Same order, same initial values, same dropout; the package's loop is given the same TreeDataset."""
     model_settings = {"name": "tree_smu", "hidden": 4, "dropout": dropout, "settings": {"stack_size": 2}}
     config = small_config(tmp_path, model=model_settings, schedule={"epochs": 3}, compile="off")
-    sets = {kind: TreeDataset(config.data.train if kind == "train" else config.data.validation, save_dir=tmp_path / "kept")
-            for kind in ("train", "validation")}  # fmt: skip
+    files = {"train": config.data.train, "validation": config.data.validation}
+    sets = {kind: TreeDataset(paths, save_dir=tmp_path / "kept") for kind, paths in files.items()}
     run = start(config, 5, tmp_path / "given", quiet=True, data=sets)
     expected = [row["train_loss"] for row in run.read_metrics()]
 
@@ -214,14 +206,6 @@ def test_a_run_goes_on_with_the_data_sets_it_was_begun_with_only(tmp_path, file)
         start(config, 0, tmp_path / "runs", quiet=True, resume=True, data={**sets, "train": other})
     with pytest.raises(ConfigurationError, match="was begun with other data sets"):
         start(config, 0, tmp_path / "runs", quiet=True, resume=True)
-
-
-def test_an_encoder_takes_graphs_of_a_data_set_too(dataset):
-    trees = [Equation.parse("sin(x) = y"), Equation.parse("x + y = 2")]
-    data = TreeDataset([Example(tree, 1) for tree in trees], save_dir=dataset.save_dir)
-    model = Model.build("lstm", 6, seed=0).eval()
-    batch, _ = data.collate([data[0], data[1]])
-    torch.testing.assert_close(model(batch), model.score(trees))
 
 
 def test_an_equation_has_two_sides():

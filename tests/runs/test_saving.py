@@ -89,15 +89,6 @@ def test_a_saved_model_is_the_same(tmp_path, registered, name, dtype):
     assert {path.suffix for path in run.folder.rglob("*") if path.is_file()} <= {".toml", ".json", ".safetensors", ""}
 
 
-def test_class_weights_dropout_and_signals_are_kept(tmp_path, registered):
-    _, settings, _ = MODELS["a language of words"]
-    again = Model.build("tree_lstm", hidden=4, seed=0, dropout=0.3, **settings).save(tmp_path / "a").load_model()
-    assert again.heads["classification"].class_weights.tolist() == [1.0, 2.0] and again.tree_cell.dropout == 0.3
-    cell, settings, _ = MODELS["heads and signals"]
-    again = Model.build(cell, hidden=4, seed=0, **settings).save(tmp_path / "b").load_model()
-    assert again.signals is not None and (again.signals.points, again.signals.slots) == (4, 2)
-
-
 def test_what_cannot_be_saved(tmp_path):
     """The name of a folder is a name and a seed."""
     model = Model.build("tree_rnn", hidden=4, seed=0)

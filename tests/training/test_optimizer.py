@@ -141,32 +141,6 @@ def test_faulty_optimizers(method, settings, message):
         RowOptimizer(a_module(), OptimizerConfig(method=method, settings=settings))
 
 
-@pytest.mark.parametrize("gradients", ["none", "zeros"])
-@pytest.mark.parametrize(
-    ("method", "module", "first", "state"),
-    [
-        ("adam", a_module, 2, {"exp_avg/0", "exp_avg/1"}),  # the third was never used
-        ("muon", lambda: a_module(MATRICES), 1, {"momentum/first", "momentum/third"}),
-        ("AdamW", a_module, 2, {"exp_avg/0", "exp_avg/1"}),
-    ],
-)
-def test_it_goes_on_from_its_state(gradients, method, module, first, state):
-    """After `first` steps."""
-    config = OptimizerConfig(gradients=gradients, weight_decay=0.1, method=method)
-    ours, resumed = module(), module()
-    optimizer, resumed_optimizer = RowOptimizer(ours, config), RowOptimizer(resumed, config)
-    for step in range(first):
-        take(ours, step, optimizer.zero, optimizer)
-    resumed.load_state_dict(ours.state_dict())
-    resumed_optimizer.restore(optimizer.tensors())
-    prefix = next(iter(state)).split("/")[0] + "/"
-    assert {name for name in resumed_optimizer.tensors() if name.startswith(prefix)} == state
-    for step in range(first, len(USED)):
-        take(ours, step, optimizer.zero, optimizer)
-        take(resumed, step, resumed_optimizer.zero, resumed_optimizer)
-    assert_same(ours, resumed)
-
-
 @pytest.mark.parametrize(("decay", "hidden"), [(0.0, ()), (0.1, ()), (0.1, ("lerp_", "mul_", "sub_"))])
 def test_muon_is_torchs_muon_for_matrices_and_adam_for_the_rest(decay, hidden, monkeypatch):
     for operation in hidden:
