@@ -307,6 +307,5 @@ def test_another_encoding_than_utf8_is_named_with_the_command_that_converts_it(t
     for encoding, (mark, name) in ENCODINGS.items():
         with pytest.raises((DataError, ConfigurationError), match=rf"not UTF-8.*iconv -f {name} -t UTF-8\.$") as caught:
             read(mark + ENCODED[suffix].encode(encoding))
-        assert str(caught.value).startswith(
-            f"{path}: " if suffix == ".toml" else f"{path}:{1 + (name == 'LATIN1') * (suffix == '.json')}: "
-        )
+        line = "" if suffix == ".toml" else f":{1 + (name == 'LATIN1') * (suffix == '.json')}"
+        assert str(caught.value).startswith(f"{path}{line}: ")

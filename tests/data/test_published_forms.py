@@ -15,7 +15,7 @@ from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.language import find, from_dict
 from dgl_treestack.expression.operators import Operator, Signature
 
-COMPOSE = {"compose": 2}
+COMPOSE, PAIR = {"compose": 2}, {"compose": 2, "P": 2}
 CATEGORIES = ["S", "NP", "VP", "DT", "NN", "VBZ", "."]
 POLARITY = {"bad": ["0", "1"], "good": ["3", "4"], "-": ["2"]}
 LANGUAGES = {
@@ -23,9 +23,7 @@ LANGUAGES = {
     "polarity": from_dict({"name": "polarity", "notation": "labelled", "classes": POLARITY, "operators": COMPOSE}),
     "treebank": from_dict({"name": "treebank", "notation": "labelled", "classes": CATEGORIES, "operators": {"phrase": "any"}}),
     "numbers": from_dict({"name": "numbers", "classes": "numbers", "operators": {"plus": [2, 3]}}),
-    "pairs": from_dict(
-        {"name": "pairs", "notation": "labelled", "classes": list("01234"), "root": "P", "operators": {**COMPOSE, "P": 2}}
-    ),
+    "pairs": from_dict({"name": "pairs", "notation": "labelled", "classes": list("01234"), "root": "P", "operators": PAIR}),
     "listops": find("listops"),
     "binary": find("listops_binary"),
     "logic": find("logic"),
@@ -164,16 +162,8 @@ BROKEN = [
     ("sentiment", "a.jsonl", jsonl(signature="listops"), "are those of 'listops', not of 'sentiment'"),
     ("sentiment", "a.jsonl", jsonl()[:-1], "Not a complete JSON object"),
 ]
-GOOD = {
-    "sentiment": "(3 (2 It) (4 works))",
-    "polarity": "(3 (2 It) (4 works))",
-    "treebank": "(S (NP (NN cats)) (VP purr))",
-    "listops": "4\t[MAX 2 4 ]",
-    "binary": "4\t( ( [MAX 4 ) ] )",
-    "logic": "=\ta\ta",
-    "numbers": "1\t(plus a b)",
-    "pairs": "3\t(- (- It) (- works))\t(- a)",
-}
+GOOD = {language: line for language, _, line, *_ in reversed(PUBLISHED)}  # the first one of each
+GOOD["pairs"] = "3\t(- (- It) (- works))\t(- a)"
 
 
 def test_every_broken_line_is_refused_with_file_and_line(tmp_path):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from each_case import assert_each
-from small_runs import assert_same_when_stopped, contents, go_on, small_config, small_run, write_data
+from small_runs import STREAMS, assert_same_when_stopped, contents, go_on, small_config, small_run, write_data
 
 from dgl_treestack import plain_data
 from dgl_treestack.algorithmic import testing
@@ -26,7 +26,7 @@ from dgl_treestack.model.signals import NodeSignals
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.results import run_result
 from dgl_treestack.runs import configuration, evaluation
-from dgl_treestack.runs.configuration import StreamConfig, StreamRecipe, StreamTests, TextConfig
+from dgl_treestack.runs.configuration import TextConfig
 from dgl_treestack.runs.environment import origin_of
 from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.weights import read_weights, write_weights
@@ -184,10 +184,7 @@ def config_of(kind, folder):
         for part in ("train", "valid", "test"):
             (folder / f"our.{part}.txt").write_text("one two three\n" * 40)
         return TextConfig("small", "lstm", 4, text=str(folder), epochs=2, streams=2)
-    settings, tests = {"hidden": 3, "stacks": 1, "capacity": 20}, StreamTests(largest=4, far=(6,), repeats=1, streamed=1)
-    return StreamConfig(
-        "small", "anbn", "stack_rnn", settings, 2, StreamRecipe(updates=2), StreamRecipe(updates=1, rate=0.02), tests
-    )
+    return STREAMS
 
 
 @pytest.mark.parametrize(
@@ -214,17 +211,15 @@ def test_a_signal_during_validation_or_the_last_evaluation_is_obeyed(tmp_path, k
     assert contents(go_on(whole, tmp_path / "stopped").folder) == contents(whole.folder)
 
 
-def description_of(text):
-    return lambda run: (run.folder / "environment.json").write_bytes(text.encode("latin-1"))
-
-
 DAMAGES = {  # to a run, and what is said when it goes on
     "no best weights": (lambda run: run.best.unlink(), "only it had the best weights"),
     "no checkpoint of a training": (lambda run: shutil.copy(run.best, run.last), "no checkpoint of a training"),
     "a checkpoint of another model": (lambda run: write_weights(run.last, *ANOTHER), "does not fit the model"),
     "half a checkpoint": (lambda run: run.last.write_bytes(run.last.read_bytes()[:-50]), "not a safetensors file"),
 }
-DAMAGES |= {text: (description_of(text), r"environment\.json") for text in ("[]", "{}", '{"seed": ', "\xff")}
+for content in (b"[]", b"{}", b'{"seed": ', b"\xff"):
+    damage = lambda run, content=content: (run.folder / "environment.json").write_bytes(content)  # noqa: E731
+    DAMAGES[str(content)] = (damage, r"environment\.json")
 ANOTHER = {"model/weight": torch.zeros(1)}, {"progress": {"learning_rate": 1.0}, "objective": {}}
 
 
