@@ -32,7 +32,7 @@ def dataset(model):
 
 @pytest.mark.parametrize("engine", ["levels", traced])
 def test_a_graph_is_made_only_if_somebody_asks(model, dataset, engine):
-    batch = dataset.batch(np.arange(4))
+    batch = dataset.batch(np.arange(len(dataset)))
     model.train()
     output = model(batch, engine, generator=torch.Generator().manual_seed(1))
     assert isinstance(batch.trees, Forest)
