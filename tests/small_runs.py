@@ -14,12 +14,15 @@ from dgl_treestack import plain_data
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.processes import Interrupted
-from dgl_treestack.runs.configuration import Named, RunConfig
+from dgl_treestack.runs.configuration import Named, RunConfig, StreamConfig, StreamRecipe, StreamTests
 from dgl_treestack.runs.run import Run
 from dgl_treestack.training.objective import Objective
 from dgl_treestack.training.start import start
 
 LEAVES = [("Symbol", "x"), ("Symbol", "y"), ("Integer", "2"), ("Number", "1.29")]
+TINY_TESTS = StreamTests(largest=4, far=(6,), repeats=1, streamed=1)
+RECIPES = StreamRecipe(updates=2), StreamRecipe(updates=2, rate=0.02)
+STREAMS = StreamConfig("small", "anbn", "stack_rnn", {"hidden": 3, "stacks": 1, "capacity": 20}, 2, *RECIPES, TINY_TESTS)
 
 
 def write_data(path: Path, count: int = 60, seed: int = 0, fold: str = "train", *, unary: bool = True) -> str:

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 import torch
-from small_runs import assert_same_when_stopped
+from small_runs import STREAMS, TINY_TESTS, assert_same_when_stopped
 from stack_rnn_golden import GOLDEN, of_the_program
 
 from dgl_treestack._torch import torch_generator
@@ -20,7 +20,7 @@ from dgl_treestack.errors import CheckpointError, ConfigurationError
 from dgl_treestack.experiments import algorithmic
 from dgl_treestack.experiments.protocol import EXTENTS, SCALES, Extent, Scale
 from dgl_treestack.experiments.reproduce import reproduce
-from dgl_treestack.runs.configuration import StreamConfig, StreamRecipe, StreamTests
+from dgl_treestack.runs.configuration import StreamRecipe
 from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.weights import read_weights, write_weights
 from dgl_treestack.sequence import StackRNN
@@ -98,12 +98,9 @@ def test_rate_and_sharpness_follow_the_recipe():
     assert sharpness == pytest.approx([1.2 * 2**stage for stage in (0, 0, 1, 1, 2, 2, 3, 3, 4, 4)])
 
 
-TINY = StreamTests(largest=4, far=(6,), repeats=1, streamed=1)
-
-
 def configuration(label, task="anbn", share=0.003):
     """Return a configuration of a task, with two restarts and few updates."""
-    configs = configurations(tasks()[task], 2, share, TINY)
+    configs = configurations(tasks()[task], 2, share, TINY_TESTS)
     return next(config for config in configs if label_of(config) == label)
 
 
@@ -114,9 +111,8 @@ def test_a_run_leaves_its_tests_before_and_after_rounding(tmp_path):
     described = {"config.toml", "environment.json", "vocabulary.json", "metrics.jsonl", "times.jsonl", "train.log", "DONE"}
     assert files == described | weights | {"records/answers.parquet", "trace.jsonl"}
     table = records.read(run.answers)
-    assert len(table) == 2 * 2 * 2 * (2 * 3 + 1), (
-        "rounded or not, restarts, hard or not, two ways of three sizes and the far one"
-    )
+    # rounded or not, restarts, hard or not, two ways of three sizes and the far one
+    assert len(table) == 2 * 2 * 2 * (2 * 3 + 1)
     assert set(table["set"]) == {f"{protocol}, {mode}" for protocol in testing.PROTOCOLS for mode in ("soft", "hard")}
     assert table.filter(table["rounded"])["stacks"].null_count() == 0
     assert [row["epoch"] for row in run.read_metrics()] == [1, 2] and run.best_epoch() == 2
@@ -153,14 +149,8 @@ def test_a_configuration_that_cannot_be_trained_is_one_error(tmp_path, changes, 
     assert not list(tmp_path.iterdir())
 
 
-SETTINGS = {"hidden": 3, "stacks": 1, "capacity": 20}
-SHORT = StreamConfig(
-    "small", "anbn", "stack_rnn", SETTINGS, 2, StreamRecipe(updates=2), StreamRecipe(updates=2, rate=0.02), TINY
-)
-
-
 def test_a_run_killed_between_its_last_answers_and_its_checkpoint(tmp_path, monkeypatch):
-    whole = start(SHORT, 0, tmp_path / "whole", quiet=True)
+    whole = start(STREAMS, 0, tmp_path / "whole", quiet=True)
     count = iter(range(9))
 
     def killed(*arguments):
@@ -170,9 +160,9 @@ def test_a_run_killed_between_its_last_answers_and_its_checkpoint(tmp_path, monk
 
     monkeypatch.setattr(loop, "write_weights", killed)
     with pytest.raises(KeyboardInterrupt):
-        start(SHORT, 0, tmp_path / "killed", quiet=True)
+        start(STREAMS, 0, tmp_path / "killed", quiet=True)
     monkeypatch.undo()
-    again = start(SHORT, 0, tmp_path / "killed", resume=True, quiet=True)
+    again = start(STREAMS, 0, tmp_path / "killed", resume=True, quiet=True)
     assert records.read(again.answers).equals(records.read(whole.answers))
     assert [row["learning_rate"] for row in again.read_metrics()] == [0.1, 0.02], "those of their epochs"
     again.done.unlink()
@@ -183,7 +173,7 @@ def test_a_run_killed_between_its_last_answers_and_its_checkpoint(tmp_path, monk
         description["objective"].pop(damage, None)
         write_weights(again.last, tensors, description)
         with pytest.raises(CheckpointError, match="no checkpoint of a training"):
-            start(SHORT, 0, tmp_path / "killed", resume=True, quiet=True)
+            start(STREAMS, 0, tmp_path / "killed", resume=True, quiet=True)
 
 
 def test_a_restart_that_diverges_ends_no_other(tmp_path, monkeypatch):
@@ -195,20 +185,20 @@ def test_a_restart_that_diverges_ends_no_other(tmp_path, monkeypatch):
         return step(self, *arguments)
 
     monkeypatch.setattr(StreamObjective, "step", diverges)
-    assert start(SHORT, 0, tmp_path, quiet=True).done.exists()
+    assert start(STREAMS, 0, tmp_path, quiet=True).done.exists()
 
 
 def test_a_segment_without_a_scored_token(tmp_path):
-    config = dataclasses.replace(SHORT, task="addition", restarts=1, recipe=StreamRecipe(updates=1, tokens=1))
+    config = dataclasses.replace(STREAMS, task="addition", restarts=1, recipe=StreamRecipe(updates=1, tokens=1))
     assert start(config, 0, tmp_path, quiet=True).done.exists()
 
 
 @pytest.mark.slow
 def test_table_and_figures(tmp_path, monkeypatch):
-    few = [config for task in ("anb2n", "memorization") for config in configurations(tasks()[task], 2, 0.001, TINY)]
+    few = [config for task in ("anb2n", "memorization") for config in configurations(tasks()[task], 2, 0.001, TINY_TESTS)]
     first_sizes = {(config.task, label_of(config)): config for config in reversed(few)}
     planned = [(config, 0) for config in few if config in first_sizes.values()]
-    monkeypatch.setitem(EXTENTS, "tiny", Extent(2, 0.001, TINY))
+    monkeypatch.setitem(EXTENTS, "tiny", Extent(2, 0.001, TINY_TESTS))
     monkeypatch.setitem(SCALES, "tiny", Scale("a test", {}, {}, (0,)))
     monkeypatch.setattr(algorithmic, "plan", lambda *arguments: planned)
 
@@ -232,9 +222,8 @@ def test_table_and_figures(tmp_path, monkeypatch):
     right = [row["depth"] for row in sorted(emptied, key=lambda row: row["depth"]) if row["restart"] == best and row["correct"]]
     holds = max((n for n in right if set(range(2, n + 1)) <= set(right)), default=0)
     assert line.split("|")[9].split(";")[0].strip() == str(holds)
-    of_restart = [
-        sum(row["correct"] for row in emptied if row["restart"] == restart and row["depth"] <= 4) for restart in (0, 1)
-    ]
+    small = [row for row in emptied if row["depth"] <= 4]
+    of_restart = [sum(row["correct"] for row in small if row["restart"] == restart) for restart in (0, 1)]
     worst, middle, best = (f"{100 * share / 3:.0f}" for share in (min(of_restart), sum(of_restart) / 2, max(of_restart)))
     assert line.split("|")[8].split(";")[0].strip() == f"{worst}, {middle}, {best}"
     drawn = {path.name for path in folder.iterdir()}

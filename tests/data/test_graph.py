@@ -13,7 +13,7 @@ from dgl_treestack.data.forest import Forest
 from dgl_treestack.data.vocabulary import PRESETS, Vocabulary
 from dgl_treestack.data.wellformed import check
 from dgl_treestack.errors import GraphError
-from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression import Expression
 from dgl_treestack.expression.language import find
 from dgl_treestack.expression.operators import MATH, Operator, Signature
 
@@ -25,18 +25,6 @@ LONG = "http://www.example.org/a/very/long/address/of/a/film/review/page"
 def some_trees(seed=0, count=12):
     rng = random.Random(seed)
     return [random_equation(rng, rng.randrange(1, 7)) if i % 3 else random_tree(rng, i % 5) for i in range(count)]
-
-
-def test_columns_of_a_small_equation():
-    forest = Forest.build([Equation.parse("x = 1.29*sin(x)")], VOCABULARY)
-    names = [forest.signature.operators[op].name if op >= 0 else None for op in forest.op]
-    assert names == ["Equality", None, "Mul", None, "sin", None]
-    assert forest.token.tolist() == [-1, 0, -1, -1, -1, 0]
-    assert forest.number.tolist() == [0, 0, 0, 1.29, 0, 0]
-    assert forest.parent.tolist() == [-1, 0, 0, 2, 2, 4]
-    assert forest.slot.tolist() == [0, 0, 1, 0, 1, 0]
-    assert forest.height.tolist() == [3, 0, 2, 0, 1, 0]
-    assert forest.depths.tolist() == [3]
 
 
 def test_edges_point_to_parents_and_trees_stay_apart():

@@ -15,7 +15,7 @@ from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.language import find, from_dict
 from dgl_treestack.expression.operators import Operator, Signature
 
-COMPOSE = {"compose": 2}
+COMPOSE, PAIR = {"compose": 2}, {"compose": 2, "P": 2}
 CATEGORIES = ["S", "NP", "VP", "DT", "NN", "VBZ", "."]
 POLARITY = {"bad": ["0", "1"], "good": ["3", "4"], "-": ["2"]}
 LANGUAGES = {
@@ -23,9 +23,7 @@ LANGUAGES = {
     "polarity": from_dict({"name": "polarity", "notation": "labelled", "classes": POLARITY, "operators": COMPOSE}),
     "treebank": from_dict({"name": "treebank", "notation": "labelled", "classes": CATEGORIES, "operators": {"phrase": "any"}}),
     "numbers": from_dict({"name": "numbers", "classes": "numbers", "operators": {"plus": [2, 3]}}),
-    "pairs": from_dict(
-        {"name": "pairs", "notation": "labelled", "classes": list("01234"), "root": "P", "operators": {**COMPOSE, "P": 2}}
-    ),
+    "pairs": from_dict({"name": "pairs", "notation": "labelled", "classes": list("01234"), "root": "P", "operators": PAIR}),
     "listops": find("listops"),
     "binary": find("listops_binary"),
     "logic": find("logic"),
@@ -38,37 +36,30 @@ def read(folder, language, file, *lines):
     return list(formats.read(path, LANGUAGES[language]))
 
 
-def test_sentiment(tmp_path):
-    first, word, bracket = read(tmp_path, "sentiment", "train.txt", "(3 (2 It) (4 works))", "(1 dull)", "(2 (2 -LRB-) (2 ``))")
-    assert first.equation.prefix() == "compose Word:It Word:works" and first.labels == ("3", "2", "4") and first.label == "3"
-    assert word.equation.prefix() == "Word:dull" and word.labels == ("1",)
-    assert [text for _, _, text in bracket.equation.leaves()] == ["-LRB-", "``"]
+PHRASE = "phrase/2 phrase/2 Word:the Word:cat phrase/1 Word:purrs"
+CHAIN = "compose compose compose Word:[MAX Word:2 Word:9 Word:]"
+CONNECTIVES = "Pair or not Word:a Word:b and Word:a not Word:b"
+# language, file, line -> tree, label, labels of nodes
+PUBLISHED = [
+    ("sentiment", "a.txt", "(3 (2 It) (4 works))", "compose Word:It Word:works", "3", ("3", "2", "4")),
+    ("sentiment", "a.txt", "(1 dull)", "Word:dull", "1", ("1",)),
+    ("sentiment", "a.txt", "(2 (2 -LRB-) (2 ``))", "compose Word:-LRB- Word:``", "2", ("2", "2", "2")),
+    ("sentiment", "a.txt", "(2 8\xa01/2)", 'Word:"8\xa01/2"', "2", ("2",)),
+    ("polarity", "a.txt", "(2 (2 It) (0 fails))", "compose Word:It Word:fails", None, (None, None, "bad")),
+    ("polarity", "a.txt", "(3 (2 It) (4 works))", "compose Word:It Word:works", "good", ("good", None, "good")),
+    ("treebank", "a.txt", "( (S (NP (DT the) (NN cat)) (VP (VBZ purrs))) )", PHRASE, "S", ("S", "NP", "DT", "NN", "VP", "VBZ")),
+    ("listops", "a.tsv", "9\t[MAX 2 9 ]", "MAX/2 Word:2 Word:9", "9", ()),
+    ("listops", "a.tsv", "9\t( ( ( [MAX 2 ) 9 ) ] )", "MAX/2 Word:2 Word:9", "9", ()),
+    ("binary", "a.tsv", "9\t( ( ( [MAX 2 ) 9 ) ] )", CHAIN, "9", ()),
+    ("logic", "a.tsv", "^\t( ( not a ) ( or b ) )\t( a ( and ( not b ) ) )", CONNECTIVES, "^", ()),
+    ("numbers", "a.tsv", "-2.5\t(plus a (plus b b c))", "plus/2 Word:a plus/3 Word:b Word:b Word:c", -2.5, ()),
+]
 
 
-def test_labels_may_have_other_names_or_none(tmp_path):
-    neutral, good = read(tmp_path, "polarity", "train.txt", "(2 (2 It) (0 fails))", "(3 (2 It) (4 works))")
-    assert neutral.labels == (None, None, "bad") and neutral.label is None
-    assert good.labels == ("good", None, "good")
-
-
-def test_a_treebank(tmp_path):
-    (tree,) = read(tmp_path, "treebank", "wsj.txt", "( (S (NP (DT the) (NN cat)) (VP (VBZ purrs)) (. .)) )")
-    assert tree.equation.prefix() == "phrase/3 phrase/2 Word:the Word:cat phrase/1 Word:purrs Word:."
-    assert tree.labels == ("S", "NP", "DT", "NN", "VP", "VBZ", ".")
-
-
-def test_lists_with_and_without_binary_brackets(tmp_path):
-    plain, bracketed = read(tmp_path, "listops", "a.tsv", "9\t[MAX 2 9 ]", "9\t( ( ( [MAX 2 ) 9 ) ] )")
-    (binary,) = read(tmp_path, "binary", "b.tsv", "9\t( ( ( [MAX 2 ) 9 ) ] )")
-    assert plain.equation == bracketed.equation and plain.label == "9"
-    assert binary.equation.prefix() == "compose compose compose Word:[MAX Word:2 Word:9 Word:]"
-
-
-def test_logic_and_numbers(tmp_path):
-    (pair,) = read(tmp_path, "logic", "train2.tsv", "^\t( ( not a ) ( or b ) )\t( a ( and ( not b ) ) )")
-    assert pair.equation.prefix() == "Pair or not Word:a Word:b and Word:a not Word:b" and pair.label == "^"
-    (number,) = read(tmp_path, "numbers", "n.tsv", "-2.5\t(plus a (plus b b c))")
-    assert number.label == -2.5 and number.equation.names[:3] == ("plus/2", "Word", "plus/3")
+@pytest.mark.parametrize(("language", "file", "line", "tree", "label", "labels"), PUBLISHED)
+def test_a_line_is_a_tree_with_labels(tmp_path, language, file, line, tree, label, labels):
+    (example,) = read(tmp_path, language, file, line)
+    assert (example.equation.prefix(), example.label, example.labels) == (tree, label, labels)
 
 
 def test_labels_that_a_file_has_no_place_for_are_no_loss(tmp_path):
@@ -84,13 +75,6 @@ def test_labels_that_a_file_has_no_place_for_are_no_loss(tmp_path):
             formats.write(tmp_path / name, [example])
     formats.write(tmp_path / "c.jsonl", [dataclasses.replace(listed, labels=("4", "2", "4"))])
     assert next(formats.read(tmp_path / "c.jsonl", LANGUAGES["listops"])).labels == ("4", "2", "4")
-
-
-def test_a_space_that_is_no_ascii_is_part_of_a_word(tmp_path):
-    (tree,) = read(tmp_path, "sentiment", "a.txt", "(2 8\xa01/2)")
-    assert tree.equation.texts == ("8\xa01/2",)
-    formats.write(tmp_path / "b.txt", [tree])
-    assert next(formats.read(tmp_path / "b.txt", LANGUAGES["sentiment"])).equation == tree.equation
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".txt.gz", ".tsv", ".jsonl"])
@@ -178,16 +162,8 @@ BROKEN = [
     ("sentiment", "a.jsonl", jsonl(signature="listops"), "are those of 'listops', not of 'sentiment'"),
     ("sentiment", "a.jsonl", jsonl()[:-1], "Not a complete JSON object"),
 ]
-GOOD = {
-    "sentiment": "(3 (2 It) (4 works))",
-    "polarity": "(3 (2 It) (4 works))",
-    "treebank": "(S (NP (NN cats)) (VP purr))",
-    "listops": "4\t[MAX 2 4 ]",
-    "binary": "4\t( ( [MAX 4 ) ] )",
-    "logic": "=\ta\ta",
-    "numbers": "1\t(plus a b)",
-    "pairs": "3\t(- (- It) (- works))\t(- a)",
-}
+GOOD = {language: line for language, _, line, *_ in reversed(PUBLISHED)}  # the first one of each
+GOOD["pairs"] = "3\t(- (- It) (- works))\t(- a)"
 
 
 def test_every_broken_line_is_refused_with_file_and_line(tmp_path):
@@ -274,7 +250,7 @@ def test_quotation_marks_of_words_are_read_as_they_were(tmp_path, language, text
     assert [word for _, _, word in example.equation.leaves()] == words
 
 
-@pytest.mark.parametrize("word", ["(a)", "[a]", " (a", '"', '""', '(a "b")', '"a"', "a b", "a\\tb", "\\u0028"])
+@pytest.mark.parametrize("word", ["(a)", "[a]", " (a", '"', '""', '(a "b")', '"a"', "a b", "a\\tb", "\\u0028", "8\xa01/2"])
 @pytest.mark.parametrize("language", [PARTY, SENTIMENT, LISTS])
 def test_any_word_alone_is_a_tree_that_is_read_back(tmp_path, language, word):
     examples = [Example(Expression.leaf("Word", word, language), id="1")]

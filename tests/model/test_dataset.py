@@ -7,7 +7,7 @@ import pytest
 import torch
 from every_cell import VOCABULARY, some_trees, traced
 
-from dgl_treestack.data.forest import Forest, columns, in_order_of_appearance
+from dgl_treestack.data.forest import Forest
 from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.model.dataset import AT_ONCE
@@ -30,18 +30,9 @@ def dataset(model):
     return model.prepare([Example(tree, 1, str(i)) for i, tree in enumerate(trees)])
 
 
-def test_columns_of_a_forest_are_those_of_its_graph(dataset):
-    """Subtrees of one kind may be numbered in another order."""
-    batch = dataset.batch(np.array([1, 0, 3, 1, 6]))
-    of_forest, of_graph = (columns(source, dataset.forest.signature) for source in (batch.trees, batch.graph))
-    for name in ("op", "token", "number", "children", "height"):
-        assert np.array_equal(getattr(of_forest, name), getattr(of_graph, name)), name
-    assert np.array_equal(in_order_of_appearance(of_forest.subtree), in_order_of_appearance(of_graph.subtree))
-
-
 @pytest.mark.parametrize("engine", ["levels", traced])
 def test_a_graph_is_made_only_if_somebody_asks(model, dataset, engine):
-    batch = dataset.batch(np.arange(4))
+    batch = dataset.batch(np.arange(len(dataset)))
     model.train()
     output = model(batch, engine, generator=torch.Generator().manual_seed(1))
     assert isinstance(batch.trees, Forest)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from small_runs import small_config
 
-from dgl_treestack import Cell, Equation, Model, Operator, Signature, Task, cells, load, plugins, pretrained, tasks
+from dgl_treestack import Cell, Equation, Model, Task, cells, load, plugins, pretrained, tasks
 from dgl_treestack.cells.tree_rnn import TreeRNN
 from dgl_treestack.cli.doctor import examine
 from dgl_treestack.data import graph
@@ -27,20 +27,13 @@ def test_scores_of_texts_and_trees():
     assert model.training and not model.cell.training, "every part is left in its mode"
     torch.testing.assert_close(scores, model.score([Equation.parse(text) for text in texts]))
     torch.testing.assert_close(model.score(texts[1]), scores[1:])
-    torch.testing.assert_close(
-        scores, model.eval()(graph.from_expressions([Equation.parse(t) for t in texts], model.vocabulary))
-    )
+    batch = graph.from_expressions([Equation.parse(text) for text in texts], model.vocabulary)
+    torch.testing.assert_close(scores, model.eval()(batch))
     assert model.score([]).shape == (0,)
     with pytest.raises(ExpressionError, match="column"):
         model.score("x + = y")
     with pytest.raises((VocabularyError, ValueError), match="no row for Symbol 'theta'"):
         model.score("theta = x")
-
-
-def test_scores_in_a_signature_of_ones_own():
-    logic = Signature("logic", (Operator("and", 2), Operator("same", 2)), "same")
-    model = Model.build("tree_rnn", 4, signature=logic, seed=0)
-    assert model.score("same and Symbol:x Symbol:y Symbol:y").shape == (1,)
 
 
 def test_states_are_those_of_propagate():
@@ -164,9 +157,7 @@ def test_entry_points_of_other_packages(tmp_path, monkeypatch, caplog, clean_reg
 
 def test_a_name_of_an_encoder_is_taken(clean_registries):
     cells.register_cell("lstm")(Summed)
-    with pytest.raises(
-        ConfigurationError, match="'lstm' is the name of a registered cell and of a sequence or attention model"
-    ):
+    with pytest.raises(ConfigurationError, match="'lstm' is the name of a registered cell and of a sequence or attention"):
         Model.build("lstm", 4)
 
 

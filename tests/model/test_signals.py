@@ -1,6 +1,7 @@
 """Losses at nodes: against their formulas, through every engine, with values of two languages."""
 
 import collections
+import itertools
 import math
 import random
 
@@ -55,44 +56,28 @@ def signal_gradients(model, dataset, engine, **losses):
     return loss.item(), {name: parameter.grad for name, parameter in model.named_parameters()}
 
 
-def assert_engine_equals_topo(name, engine, losses, **of_equations):
+VALUE, EQUIVALENCE, BOTH = ({"value": value, "equivalence": other} for value, other in ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0)))
+ENGINES = [("levels", name, losses) for name in MODELS for losses in (VALUE, EQUIVALENCE)]
+for model_name, losses in itertools.product(["tree_slots", "tree_lstm"], [VALUE, EQUIVALENCE]):
+    ENGINES.append(pytest.param("levels/traced", model_name, losses, marks=needs_compiler))
+ENGINES.append(pytest.param("levels/compiled", "tree_slots", BOTH, marks=[needs_compiler, pytest.mark.slow]))
+
+
+@pytest.mark.parametrize(("engine", "name", "losses"), ENGINES)
+def test_gradients_of_an_engine_equal_those_of_topo(engine, name, losses, cache):
     model = model_of(name)
-    dataset = model.prepare(equations(**of_equations))
-    (loss, gradients), (expected, expected_gradients) = (
-        signal_gradients(model, dataset, chosen, **losses) for chosen in (engine, "topo")
-    )
+    # a kernel per number of children takes time
+    dataset = model.prepare(equations(unary=()) if engine == "levels/compiled" else equations())
+    loss, gradients = signal_gradients(model, dataset, engine, **losses)
+    expected, expected_gradients = signal_gradients(model, dataset, "topo", **losses)
     assert loss == pytest.approx(expected, rel=1e-12) and loss > 0
-    assert any(
-        gradient is not None and gradient.any() for key, gradient in gradients.items() if key.startswith("cell.products")
-    )
+    of_products = [gradient for key, gradient in gradients.items() if key.startswith("cell.products")]
+    assert any(gradient is not None and gradient.any() for gradient in of_products)
     for parameter, gradient in expected_gradients.items():
         if gradient is None:
             assert gradients[parameter] is None, parameter
         else:
             torch.testing.assert_close(gradients[parameter], gradient, rtol=1e-10, atol=1e-10, msg=parameter)
-
-
-ALONE = {"value": {"value": 1.0, "equivalence": 0.0}, "equivalence": {"value": 0.0, "equivalence": 1.0}}
-
-
-@pytest.mark.parametrize("losses", ALONE)
-@pytest.mark.parametrize("name", MODELS)
-def test_gradients_of_levels_equal_those_of_topo(name, losses):
-    assert_engine_equals_topo(name, "levels", ALONE[losses])
-
-
-@needs_compiler
-@pytest.mark.parametrize("losses", ALONE)
-@pytest.mark.parametrize("name", ["tree_slots", "tree_lstm"])
-def test_gradients_of_traced_steps_equal_those_of_topo(name, losses):
-    assert_engine_equals_topo(name, "levels/traced", ALONE[losses])
-
-
-@needs_compiler
-@pytest.mark.slow
-def test_gradients_of_native_code_equal_those_of_topo(cache):
-    losses = {"value": 1.0, "equivalence": 1.0}
-    assert_engine_equals_topo("tree_slots", "levels/compiled", losses, unary=())  # a kernel per number of children takes time
 
 
 def test_an_encoder_takes_them_too():
@@ -116,9 +101,8 @@ def value_loss(signals, h, targets, weights):
             if status != UNKNOWN:
                 chance = 1 / (1 + math.exp(-log_odds))
                 answers.append((-math.log(chance if status == DEFINED else 1 - chance), weight))
-    return sum(
-        sum(loss * weight for loss, weight in losses) / sum(weight for _, weight in losses) for losses in (distances, answers)
-    )
+    columns = [np.transpose(losses) for losses in (distances, answers)]
+    return sum(np.average(losses, weights=weight) for losses, weight in columns)
 
 
 @pytest.mark.parametrize("slots", [1, 2, 4])
@@ -167,16 +151,10 @@ def test_every_height_counts_by_the_root_of_its_subtrees(monkeypatch):
     model = model_of("tree_rnn", {"value": 1.0, "points": POINTS})
     dataset, seen = model.prepare(equations(40)), []
     batch = dataset.batch(np.arange(40))
-    monkeypatch.setattr(
-        model.signals, "_value_loss", lambda h, value, status, weight, mine: seen.append((len(h), weight)) or h.sum()
-    )
+    monkeypatch.setattr(model.signals, "_value_loss", lambda h, _, __, weight, ___: seen.append((len(h), weight)) or h.sum())
     model.signals(model.node_states(batch), batch.trees, targets_of(dataset.forest, POINTS), np.random.default_rng())
-    subtrees = {
-        (tree.heights[node], tree.subtree(node))
-        for item in dataset.items
-        for tree in [item.tree]
-        for node in range(1, tree.size)
-    }
+    trees = [item.tree for item in dataset.items]
+    subtrees = {(tree.heights[node], tree.subtree(node)) for tree in trees for node in range(1, tree.size)}
     counts = collections.Counter(height for height, _ in subtrees)
     ((rows, weight),) = seen
     assert rows == len(subtrees)
@@ -219,9 +197,8 @@ def test_settings_that_do_not_fit(settings, message):
 
 def test_another_language_with_values():
     operators = (Operator("join", None, value=lambda *values: sum(values) + 1),)
-    language = Signature(
-        "lengths", operators, words=True, notation="brackets", leaf_value=lambda text, point: len(text) + point
-    )
+    value_of = lambda text, point: len(text) + point  # noqa: E731
+    language = Signature("lengths", operators, words=True, notation="brackets", leaf_value=value_of)
     trees = [Expression.parse(text, language) for text in ("(join aa b)", "(join a bb)", "(join a (join b c) d)")]
     forest = Forest.build(trees, Vocabulary.of_words(["aa", "b", "a", "bb", "c", "d"]), language)
     targets = targets_of(forest, 2)

@@ -26,9 +26,8 @@ def test_every_shipped_configuration_loads():
 
 def test_override(tmp_path):
     config = small_config(tmp_path)
-    changed = plain_data.override(
-        config, ["schedule.epochs=7", "model.settings.stack_size=9", "model.name=tree_lstm", "optimizer.learning_rate=1"]
-    )
+    changes = ["schedule.epochs=7", "model.settings.stack_size=9", "model.name=tree_lstm", "optimizer.learning_rate=1"]
+    changed = plain_data.override(config, changes)
     assert (changed.schedule.epochs, changed.model.settings["stack_size"], changed.model.name) == (7, 9, "tree_lstm")
     assert changed.optimizer.learning_rate == 1.0
     assert changed.hash != config.hash

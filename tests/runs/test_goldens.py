@@ -33,11 +33,11 @@ def prepared(authors, checkpoint, folder, **options):
 
 
 def scores(model, dataset, chosen=None, signals=()):
-    batch = dataset.batch(np.arange(len(dataset)) if chosen is None else np.asarray(chosen))
+    chosen = range(len(dataset)) if chosen is None else chosen
+    batch = dataset.batch(np.asarray(chosen))
     with torch.no_grad():
         output = model(batch, signals=signals, keep=True).tolist()
-    indices = range(len(dataset)) if chosen is None else chosen
-    rows = [(dataset.examples[i], dataset.items[i], dataset.task[i], value) for i, value in zip(indices, output, strict=True)]
+    rows = [(dataset.examples[i], dataset.items[i], dataset.task[i], value) for i, value in zip(chosen, output, strict=True)]
     return [model.record(*row)["score"] for row in rows], batch
 
 
@@ -73,21 +73,17 @@ def test_every_node(authors, checkpoint, tmp_path):
     for i, golden in enumerate(nodes):
         for key, value in golden.items():
             if key in compared:
-                actual = node_value(batch.graph, i, key, golden)
+                data = batch.graph.ndata
+                if key == "action":
+                    actual = np.stack([data[f"signal/{name}"][i].numpy() for name in ("push", "pop", "noop")])
+                else:
+                    actual = (data["signal/forget"][i, : len(value)] if key == "f" else data[key][i]).numpy()
                 expected = np.zeros_like(actual) if value is None else np.asarray(value)
                 np.testing.assert_allclose(actual, expected.reshape(actual.shape), rtol=1e-5, atol=1e-6, err_msg=f"{i} {key}")
                 compared[key] += 1
     keys = {"tree_smu_released": ["h", "stack", "action", "f"], "tree_lstm_released": ["h", "c"]}
     for key in keys.get(run.config.model.name, ["h"]):
         assert compared[key] > 50
-
-
-def node_value(graph, i, key, golden):
-    if key == "action":
-        return np.stack([graph.ndata[f"signal/{name}"][i].numpy() for name in ("push", "pop", "noop")])
-    if key == "f":
-        return graph.ndata["signal/forget"][i, : len(golden["f"])].numpy()
-    return graph.ndata[key][i].numpy()
 
 
 @pytest.mark.parametrize("convention", ["zeros", "none"])

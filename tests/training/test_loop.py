@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 import torch
 from each_case import assert_each
-from small_runs import assert_same_when_stopped, contents, go_on, small_config, small_run, write_data
+from small_runs import STREAMS, assert_same_when_stopped, contents, go_on, small_config, small_run, write_data
 
 from dgl_treestack import plain_data
-from dgl_treestack._torch import numpy_generator, torch_generator
 from dgl_treestack.algorithmic import testing
 from dgl_treestack.data import formats, records
 from dgl_treestack.data.vocabulary import Vocabulary
@@ -27,7 +26,7 @@ from dgl_treestack.model.signals import NodeSignals
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.results import run_result
 from dgl_treestack.runs import configuration, evaluation
-from dgl_treestack.runs.configuration import StreamConfig, StreamRecipe, StreamTests, TextConfig
+from dgl_treestack.runs.configuration import TextConfig
 from dgl_treestack.runs.environment import origin_of
 from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.weights import read_weights, write_weights
@@ -74,17 +73,6 @@ def test_cpu_time_is_added_up_over_processes(tmp_path):
     run.times.write_text("3")
     with pytest.raises(CheckpointError, match="only the CPU time is lost"):
         run.read_times()
-
-
-def test_streams_depend_on_seed_purpose_and_position():
-    places = [(0, "order"), (0, "order", 1), (0, "order", 1, 1), (0, "order", 0, 1), (1, "order"), (0, "dropout")]
-    draws = {
-        *(numpy_generator(*place).random() for place in places),
-        *(torch.rand(1, generator=torch_generator(*place)).item() for place in places),
-    }
-    assert len(draws) == 2 * len(places)
-    assert all(numpy_generator(*place).random() in draws for place in places)
-    assert all(torch.rand(1, generator=torch_generator(*place)).item() in draws for place in places)
 
 
 def test_every_epoch_has_an_order_and_every_step_a_dropout_of_its_own(tmp_path, monkeypatch):
@@ -196,10 +184,7 @@ def config_of(kind, folder):
         for part in ("train", "valid", "test"):
             (folder / f"our.{part}.txt").write_text("one two three\n" * 40)
         return TextConfig("small", "lstm", 4, text=str(folder), epochs=2, streams=2)
-    settings, tests = {"hidden": 3, "stacks": 1, "capacity": 20}, StreamTests(largest=4, far=(6,), repeats=1, streamed=1)
-    return StreamConfig(
-        "small", "anbn", "stack_rnn", settings, 2, StreamRecipe(updates=2), StreamRecipe(updates=1, rate=0.02), tests
-    )
+    return STREAMS
 
 
 @pytest.mark.parametrize(
@@ -226,17 +211,15 @@ def test_a_signal_during_validation_or_the_last_evaluation_is_obeyed(tmp_path, k
     assert contents(go_on(whole, tmp_path / "stopped").folder) == contents(whole.folder)
 
 
-def description_of(text):
-    return lambda run: (run.folder / "environment.json").write_bytes(text.encode("latin-1"))
-
-
 DAMAGES = {  # to a run, and what is said when it goes on
     "no best weights": (lambda run: run.best.unlink(), "only it had the best weights"),
     "no checkpoint of a training": (lambda run: shutil.copy(run.best, run.last), "no checkpoint of a training"),
     "a checkpoint of another model": (lambda run: write_weights(run.last, *ANOTHER), "does not fit the model"),
     "half a checkpoint": (lambda run: run.last.write_bytes(run.last.read_bytes()[:-50]), "not a safetensors file"),
 }
-DAMAGES |= {text: (description_of(text), r"environment\.json") for text in ("[]", "{}", '{"seed": ', "\xff")}
+for content in (b"[]", b"{}", b'{"seed": ', b"\xff"):
+    damage = lambda run, content=content: (run.folder / "environment.json").write_bytes(content)  # noqa: E731
+    DAMAGES[str(content)] = (damage, r"environment\.json")
 ANOTHER = {"model/weight": torch.zeros(1)}, {"progress": {"learning_rate": 1.0}, "objective": {}}
 
 
@@ -325,14 +308,16 @@ def with_signals(folder, **changes):
     return small_config(folder, **{**described, **changes})
 
 
-@pytest.mark.parametrize("kind", ["none", "zeros", "signals"])
+@pytest.mark.parametrize("kind", ["none", "zeros", "AdamW", "signals"])
 def test_interrupted_anywhere_and_resumed_equals_never_stopped(tmp_path, kind):
-    """With both conventions for gradients, and with signals at nodes and matrices that Muon takes."""
+    """With both conventions for gradients, an optimizer of torch, and signals at nodes and matrices that Muon takes."""
     if kind == "signals":
         config = plain_data.override(with_signals(tmp_path), ["model.hidden=16", "optimizer.method=muon"])
     else:
-        config = small_config(tmp_path, optimizer={"learning_rate": 0.01, "gradients": kind})
-    assert_same_when_stopped(config, TreeObjective, [(11,)] if kind == "signals" else [(1,), (5,), (8, 6)], tmp_path)
+        optimizer = {"method": kind} if kind == "AdamW" else {"gradients": kind}
+        config = small_config(tmp_path, optimizer={"learning_rate": 0.01, **optimizer})
+    stops = [(1,), (5,), (8, 6)] if kind in ("none", "zeros") else [(11,)]
+    assert_same_when_stopped(config, TreeObjective, stops, tmp_path)
 
 
 def test_signals_at_nodes_are_learned_and_never_read_at_the_test(tmp_path, monkeypatch):

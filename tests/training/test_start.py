@@ -23,7 +23,6 @@ from dgl_treestack.runs.run import Run
 from dgl_treestack.training.start import prepare, start
 from dgl_treestack.training.trees import TreeObjective
 
-DOCS = Path(__file__).parent.parent.parent / "docs"
 SMU = {"name": "tree_smu", "hidden": 4, "settings": {"stack_size": 2}}
 
 
@@ -153,10 +152,9 @@ def test_a_callback_gets_every_epoch_once(tmp_path):
 
 def test_the_documented_log_to_tensorboard(tmp_path, monkeypatch):
     """The block of docs/own-data.md, with a writer that keeps what it gets."""
-    text = (DOCS / "own-data.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "own-data.md").read_text()
     (block,) = re.findall(r"```python\n((?:(?!```).)*SummaryWriter.*?)```", text, re.DOTALL)
     scalars = []
-
     writers, folders = types.ModuleType("torch.utils.tensorboard"), []
     writer = types.SimpleNamespace(add_scalar=lambda *scalar: scalars.append(scalar))
     writers.SummaryWriter = lambda folder: folders.append(folder) or writer
