@@ -143,13 +143,11 @@ def test_the_command_is_killed_and_started_again(address, grid, generated, tmp_p
 
 @pytest.mark.parametrize("is_shared", [True, False])
 def test_runs(address, tmp_path, monkeypatch, is_shared):
-    file = tmp_path / "run.toml"
-    file.write_text(configuration.dump(small_config(tmp_path)))
-    arguments = ["train", str(file), "--seeds", "0", "1", "--quiet"]
+    (tmp_path / "run.toml").write_text(configuration.dump(small_config(tmp_path)))
     if not is_shared:
         monkeypatch.setattr(cluster, "marked", not_shared)
-    for flags in (["--output-dir", str(tmp_path / "here")], ["--output-dir", str(tmp_path / "there"), "--cluster", address]):
-        treestack(*arguments, *flags)
+    for flags in ((tmp_path / "here",), (tmp_path / "there", "--cluster", address)):
+        treestack("train", tmp_path / "run.toml", "--seeds", 0, 1, "--quiet", "--output-dir", *flags)
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
     assert json.loads((tmp_path / "there" / "small-1" / "environment.json").read_text())["seed"] == 1
 
@@ -170,8 +168,5 @@ def test_errors_come_back(address, tmp_path, caplog):
 
 
 def test_without_a_cluster():
-    with (
-        pytest.raises(ConfigurationError, match=r"There is no Ray cluster at '127\.0\.0\.1:1'"),
-        RayPool(Cluster("127.0.0.1:1")),
-    ):
+    with pytest.raises(ConfigurationError, match=r"no Ray cluster at '127\.0\.0\.1:1'"), RayPool(Cluster("127.0.0.1:1")):
         pass

@@ -85,11 +85,10 @@ def alone(tmp_path_factory):
     folder = tmp_path_factory.mktemp("distributed")
     write_runs(folder / "given", [*VERIFICATION, *OTHER_TREES])
     (folder / "alone").mkdir()
-    dtype = torch.get_default_dtype()
     try:
         train_all(folder / "given", folder / "alone")
     finally:
-        torch.set_default_dtype(dtype)
+        torch.set_default_dtype(torch.float32)
     return folder
 
 
