@@ -10,7 +10,6 @@ from small_runs import small_config
 
 from dgl_treestack import __version__, cli, plain_data
 from dgl_treestack.data import formats, records
-from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation
 from dgl_treestack.runs import configuration
 
@@ -82,16 +81,14 @@ def test_version_and_doctor(call):
 def test_cells(call):
     rows = {row["name"]: row for row in json.loads(treestack("cells", "--json"))}
     assert rows["tree_smu"]["state"] == 50 + 5 * 50
-    assert rows["tree_lstm"]["parameters"] > rows["tree_rnn"]["parameters"]
-    assert "Arabshahi 2020" in call("cells")
+    assert rows["tree_lstm"]["parameters"] > rows["tree_rnn"]["parameters"] and "Arabshahi 2020" in call("cells")
 
 
 @pytest.mark.slow
 def test_train_several_seeds_as_processes_then_table_and_figure(folder):
     treestack("train", "small.toml", "--seeds", 0, 1, "--jobs", 2, "--resume", "--quiet", folder=folder)
     assert (folder / "runs" / "small-1" / "DONE").exists()
-    table = treestack("report", "runs/small-0", "runs/small-1", folder=folder)
-    assert "| small | tree_smu | 44 | 0 1 |" in table
+    assert "| small | tree_smu | 44 | 0 1 |" in treestack("report", "runs/small-0", "runs/small-1", folder=folder)
     rows = json.loads(treestack("report", "runs/small-0", "--json", "--output", "table", "--metric", "f1", folder=folder))
     assert (folder / "table.md").read_text().startswith("| run |") and (folder / "table.csv").read_text().startswith("run,")
     assert rows[0]["seeds"] == [0]
@@ -124,8 +121,7 @@ def test_evaluate_scores_several_files_one_by_one(folder, call):
 
 def test_verify(folder, call):
     answer = json.loads(call("verify", "sin(x)**2 + cos(x)**2 = 1", "--run", "runs/small-0", "--json"))
-    assert answer["verdict"] == "holds" and 0 < answer["probability"] < 1
-    assert answer["agree"] == (answer["probability"] > 0.5)
+    assert answer["verdict"] == "holds" and 0 < answer["probability"] < 1 and answer["agree"] == (answer["probability"] > 0.5)
     texts = [call("verify", text, "--run", "runs/small-0") for text in ("x = x", "x = x + 1")]
     assert all("P(correct) = " in text for text in texts)
     assert any("disagree" in text for text in texts) or answer["agree"]
@@ -196,7 +192,7 @@ def test_bad_input_is_one_clear_error_and_exit_code_2(folder, call, arguments, m
 @pytest.mark.slow
 def test_a_chain_of_depth_twenty_thousand_goes_all_the_way(folder):
     left = Equation.from_prefix("Equality " + "sin " * 20_000 + "Symbol:x Symbol:y")
-    formats.write(folder / "chain.jsonl", [Example(left, 0, "chain")])
+    formats.write(folder / "chain.jsonl", [formats.Example(left, 0, "chain")])
     config = plain_data.override(small_config(folder), ["name=thin", "model.hidden=1", "model.settings.stack_size=1"])
     (folder / "thin.toml").write_text(configuration.dump(config))
     treestack("train", "thin.toml", "--set", "schedule.epochs=0", "--quiet", folder=folder)

@@ -82,15 +82,13 @@ def test_a_sweep_a_generation_and_evaluations(address, grid, generated, tmp_path
 
 
 def test_completion_and_audit(address, generated, tmp_path, capsys):
-    for name, flags in (("here", ()), ("there", ("--cluster", address))):
-        treestack("complete", "bundled:quickstart/blanks", "--output", tmp_path / f"{name}.jsonl", *flags)
-    assert (tmp_path / "there.jsonl").read_bytes() == (tmp_path / "here.jsonl").read_bytes()
-    capsys.readouterr()
-    shown = []
-    for flags in ((), ("--cluster", address)):
+    outputs = []
+    for file, flags in ((tmp_path / "here.jsonl", ()), (tmp_path / "there.jsonl", ("--cluster", address))):
+        treestack("complete", "bundled:quickstart/blanks", "--output", file, *flags)
+        capsys.readouterr()
         treestack("audit", generated / "test.jsonl.gz", "--no-leakage", "--json", *flags)
-        shown.append(capsys.readouterr().out)
-    assert shown[0] == shown[1] and '"contradicted": []' in shown[0]
+        outputs.append((file.read_bytes(), capsys.readouterr().out))
+    assert outputs[0] == outputs[1] and '"contradicted": []' in outputs[0][1]
 
 
 def starts(folder):
@@ -116,8 +114,7 @@ def test_a_node_is_killed_twice(nodes, grid):
         wait_for(lambda done=done: len([*folder.glob("*/DONE")]) >= done, process)
         nodes.remove_node(nodes.worker_nodes.copy().pop(), allow_graceful=False)
         nodes.add_node(num_cpus=1)
-    assert process.wait(timeout=300) == 0
-    assert contents(folder) == contents(grid / "one")
+    assert process.wait(timeout=300) == 0 and contents(folder) == contents(grid / "one")
     assert starts(folder) <= 12 + 2  # a node has one task in hand
 
 

@@ -213,5 +213,4 @@ def test_quickstart_trains_the_configurations_that_are_shipped():
 def test_every_folder_of_the_layout_in_the_readme_is_there():
     table = README.split("## Layout")[1].split("## ")[0]
     named = set(re.findall(r"`(\w+)/`", "".join(line for line in table.splitlines() if line.startswith("| `"))))
-    folders = {path.parent.name for path in (ROOT / "dgl_treestack").glob("*/__init__.py")} - {"resources"}
-    assert named == folders
+    assert named == {path.parent.name for path in (ROOT / "dgl_treestack").glob("*/__init__.py")} - {"resources"}

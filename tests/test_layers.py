@@ -30,7 +30,6 @@ HOMES = {
 
 
 MODULES = {path: ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
-NAMED = [(str(path.relative_to(ROOT)), path) for path in MODULES]
 
 
 def imports(path):
@@ -52,23 +51,14 @@ def test_every_module_has_a_room():
 
 
 def test_imports_point_downwards():
-    def check(path):
-        for name in imports(path):
-            parts = name.split(".")
-            if parts[0] == "dgl_treestack" and len(parts) > 1 and parts[1] != "__version__" and room(path) != "__init__":
-                assert LEVEL[parts[1]] <= LEVEL[room(path)], f"{room(path)} imports {name}, which stands after it"
-
-    assert_each(check, NAMED)
+    names = [(room(path), name.split(".")) for path in MODULES for name in imports(path) if room(path) != "__init__"]
+    inner = [(of, parts[1]) for of, parts in names if parts[0] == "dgl_treestack" and parts[1:] not in ([], ["__version__"])]
+    assert [f"{of} imports {name}, which stands after it" for of, name in inner if LEVEL[name] > LEVEL[of]] == []
 
 
 def test_libraries_stay_in_their_homes():
-    def check(path):
-        where = str(path.relative_to(ROOT))
-        for name in imports(path):
-            home = HOMES.get(name.split(".")[0])
-            assert home is None or where.startswith(tuple(home)), f"{where} imports {name}"
-
-    assert_each(check, NAMED)
+    names = [(str(path.relative_to(ROOT)), name.split(".")[0]) for path in MODULES for name in imports(path)]
+    assert [(where, name) for where, name in names if not where.startswith(tuple(HOMES.get(name, [""])))] == []
 
 
 def calls(path):
@@ -135,7 +125,7 @@ def test_the_changelog_knows_this_version():
 
 
 def test_all_failures_of_a_test_of_many_cases_are_listed():
-    """By `assert_each`, on which tests above rely."""
+    """By `assert_each`, on which tests of the suite rely."""
 
     def check(divisor, quotient):
         if quotient is None:

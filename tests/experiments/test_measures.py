@@ -11,7 +11,6 @@ from tables import result_of, table_of
 
 from dgl_treestack import plots, propagate
 from dgl_treestack.data import formats
-from dgl_treestack.data.formats import Example
 from dgl_treestack.data.graph import from_expressions
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError
@@ -110,14 +109,14 @@ def test_answers_with_less_of_a_stack(tmp_path):
 def test_representations_are_the_roots_states(tmp_path):
     model, texts = Run.open(SMU).load_model(), ["x + x", "2*x", "sin(x)*cos(x) + 1", "x", "sin(sin(sin(sin(x))))"]
     trees = [Expression.parse(text) for text in texts]
-    examples = [Example(tree, None, f"e{i}", value_class=f"c{i // 2}") for i, tree in enumerate(trees)]
+    examples = [formats.Example(tree, None, f"e{i}", value_class=f"c{i // 2}") for i, tree in enumerate(trees)]
     formats.write(tmp_path / "e.jsonl", examples)
     rows = representations.make_records(model, tmp_path / "e.jsonl").rows(named=True)
     expected = [("x + x", "c0", 1), ("2*x", "c0", 1), (str(trees[2]), "c1", 3)]  # the others are of depths 0 and 4
     assert [(row["text"], row["class"], row["depth"]) for row in rows] == expected
     for row in rows:
         np.testing.assert_allclose(row["h"], states(model, Expression.parse(row["text"]))["h"][0], atol=2e-6)
-    formats.write(tmp_path / "f.jsonl", [Example(trees[0], None, "e0")])
+    formats.write(tmp_path / "f.jsonl", [formats.Example(trees[0], None, "e0")])
     with pytest.raises(DataError, match="value class"):
         representations.make_records(model, tmp_path / "f.jsonl")
 
@@ -139,9 +138,8 @@ def test_every_record_is_a_subtree_with_its_value_and_the_models_read_out(with_v
     targets = targets_of(dataset.forest, POINTS)
     with torch.no_grad():
         whole = dataset.batch(np.arange(len(dataset)))
-        readouts = with_values.signals.predict_values(
-            with_values.node_states(whole)(torch.arange(len(whole.trees.subtree)))
-        ).numpy()
+        states_of = with_values.node_states(whole)(torch.arange(len(whole.trees.subtree)))
+        readouts = with_values.signals.predict_values(states_of).numpy()
     expected = collections.defaultdict(list)
     for node, subtree in enumerate(dataset.forest.subtree):
         expected[tuple(readouts[node, :, :2].round(4).ravel())].append((int(dataset.forest.height[node]), int(subtree)))
@@ -152,8 +150,7 @@ def test_every_record_is_a_subtree_with_its_value_and_the_models_read_out(with_v
         for point in range(POINTS):
             known = targets.status[subtree, point] == DEFINED
             assert row["values"][point] == (targets.value[subtree, point].tolist() if known else None)
-    with_value = {int(s) for s in dataset.forest.subtree if (targets.status[s] == DEFINED).any()}
-    assert len(rows) == len(with_value)
+    assert len(rows) == len({int(s) for s in dataset.forest.subtree if (targets.status[s] == DEFINED).any()})
 
 
 def test_at_most_so_many_of_a_height(with_values, dataset, monkeypatch):
@@ -168,10 +165,8 @@ def test_the_figure(with_values, dataset, tmp_path, monkeypatch):
     monkeypatch.setattr(metrics, "FEWEST_SUBTREES", 5)
     table = values.make_records(with_values, dataset)
     exact = table_of([{**row, "readouts": [pair or [0.0, 0.0] for pair in row["values"]]} for row in table.rows(named=True)])
-    runs = {
-        label: [result_of(RunConfig(label, ModelConfig("tree_slots")), values=readouts)]
-        for label, readouts in (("drawn", table), ("exact", exact))
-    }
+    config = RunConfig("one", ModelConfig("tree_slots"))
+    runs = {label: [result_of(config, values=readouts)] for label, readouts in (("drawn", table), ("exact", exact))}
     assert metrics.readouts_by_height(exact)[2] == pytest.approx((0.0, 1.0))
     assert metrics.readouts_by_height(table)[2][0] > 0.05
     written = plots.draw("values", runs, tmp_path / "values")

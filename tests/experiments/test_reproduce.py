@@ -139,12 +139,8 @@ def test_every_protocol_runs(tiny):
         assert bool(drawn) == any((again / name).glob("*.svg"))
 
     def ours(name, measured, model="Tree-LSTM"):
-        (line,) = (
-            line
-            for line in rows_of(output / name / "table.csv")
-            if line["model"].endswith(model) and line["measured"] == measured
-        )
-        return float(line["ours"])
+        lines = (line for line in rows_of(output / name / "table.csv") if line["model"].endswith(model))
+        return float({line["measured"]: line["ours"] for line in lines}[measured])
 
     (file,) = (output / "runs").glob("tree_lstm-*/records/blanks-completion.parquet")
     blanks = records.read(file)
@@ -162,15 +158,13 @@ def test_every_protocol_runs(tiny):
 
 
 def test_runs_in_a_file_of_records_are_not_trained_again(tiny, caplog):
-    first, second = tiny / "first", tiny / "second"
+    first, second, alone = (tiny / name for name in ("first", "second", "alone"))
     assert reproduce(["localism"], "tiny", first, seeds=[0]) == 0
     file = first / "localism" / "records.parquet"
-    alone = tiny / "alone"
     shutil.copytree(first / "runs", alone / "runs")
     assert reproduce(["localism"], "tiny", alone) == 0
     assert [name[-1] for name in missing(["localism"], "tiny", second, from_records=[file])] == ["1", "1"]
-    elsewhere = [changed(run, machine="another processor") for run in archive.read(file)]
-    archive.write(file, elsewhere)
+    archive.write(file, [changed(run, machine="another processor") for run in archive.read(file)])
     assert reproduce(["localism"], "tiny", second, from_records=[file]) == 0
     assert sorted(path.name[-1] for path in (second / "runs").iterdir()) == ["1", "1"]
     text = (second / "localism" / "table.md").read_text()

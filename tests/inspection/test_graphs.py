@@ -73,8 +73,7 @@ def test_a_row_per_node_with_what_the_nodes_carry():
 def test_shared_nodes_no_states_and_nothing_at_all():
     _, described = printed(shared(), vocabulary=VOCABULARY)
     assert [row["children"] for row in described] == [[1, 2], [3], [3], []]
-    leaf = {"tree": 0, "node": 3, "name": "var_0", "kind": "Symbol", "children": [], "depth": 0, "signals": {}}
-    assert described[3] == leaf
+    assert described[3] == {"tree": 0, "node": 3, "name": "var_0", "kind": "Symbol", "children": [], "depth": 0, "signals": {}}
     assert printed(shared(same=True), vocabulary=VOCABULARY)[1][0]["children"] == [1, 1]
     empty = graph.from_expressions([], VOCABULARY)
     assert printed(empty)[1] == [] and len(to_networkx(empty)) == 0
@@ -125,8 +124,7 @@ def test_networkx_has_it_all_and_is_read_back():
         data = network.nodes[row["node"]]
         assert {name: data[name] for name in names} == {name: (row | row["signals"])[key] for name, key in names.items()}
     for root, tree in zip(graph.roots(batch).tolist(), trees, strict=True):
-        below = network.subgraph({root, *nx.ancestors(network, root)})
-        assert networkx.read(below).prefix() == tree.prefix()
+        assert networkx.read(network.subgraph({root, *nx.ancestors(network, root)})).prefix() == tree.prefix()
     network = to_networkx(shared(same=True), MATH, VOCABULARY)
     assert list(network.edges(data="slot")) == [(1, 0, [0, 1])]
 
@@ -150,10 +148,8 @@ def test_the_layout_of_trees():
     """Leaves are side by side, an operator is above the middle of its children."""
     tree = Expression.parse("sin(x)**2 + y")
     assert tree.prefix() == "Add Pow sin Symbol:x Integer:2 Symbol:y"
-    expected = [(1.25, 0), (0.5, 1), (0, 2), (0, 3), (1, 2), (2, 1)]
-    assert drawing.layout(networkx.write(tree)) == dict(enumerate(expected))
-    chain = Expression.from_prefix("sin " * 3000 + "Symbol:x")
-    assert drawing.layout(networkx.write(chain))[3000] == (0, 3000)
+    assert drawing.layout(networkx.write(tree)) == dict(enumerate([(1.25, 0), (0.5, 1), (0, 2), (0, 3), (1, 2), (2, 1)]))
+    assert drawing.layout(networkx.write(Expression.from_prefix("sin " * 3000 + "Symbol:x")))[3000] == (0, 3000)
 
 
 def test_the_layout_of_shared_nodes_and_of_several_trees():
@@ -202,8 +198,7 @@ def test_command_counts_and_describes_a_file_of_graphs(file, tmp_path, treestack
     assert answer["graphs"] == 2 and answer["rows"] == [row for row in rows(batch) if row["tree"] == 2]
     below = nodes_below(check(batch, MATH), graph.roots(batch).tolist()[2:])
     assert str(networkx.read(to_networkx(batch, nodes=below))) == TEXTS[2]
-    back = nx.read_graphml(tmp_path / "t.graphml", node_type=int)
-    assert sorted(back) == [row["node"] for row in answer["rows"]]
+    assert sorted(nx.read_graphml(tmp_path / "t.graphml", node_type=int)) == [row["node"] for row in answer["rows"]]
     treestack("inspect", file, "--output", tmp_path / "t.svg")
     assert "<svg" in (tmp_path / "t.svg").read_text()
 
@@ -255,15 +250,13 @@ def test_a_damaged_file_never_ends_the_command(file, capfd):
     ],
 )
 def test_what_a_file_of_graphs_is_refused_for(file, tmp_path, capfd, monkeypatch, arguments, message):
-    plain = graph.from_expressions(EQUATIONS, VOCABULARY)
-    _dgl.save_graphs(str(tmp_path / "mixed.bin"), [plain, batch_of(EQUATIONS)])
+    _dgl.save_graphs(str(tmp_path / "mixed.bin"), [graph.from_expressions(EQUATIONS, VOCABULARY), batch_of(EQUATIONS)])
     _dgl.save_graphs(str(tmp_path / "types.bin"), [dgl.heterograph({("a", "to", "b"): ([0], [0])})])
     _dgl.save_graphs(str(tmp_path / "empty.bin"), [graph.from_expressions([], VOCABULARY)])
     _dgl.save_graphs(str(tmp_path / "other.bin"), [dgl.graph(([0], [1]))])
     monkeypatch.chdir(tmp_path)
     code, out, err = inspect(capfd, *arguments)
-    assert (code, out, err.count("error: "), err.count("\n")) == (2, "", 1, 1)
-    assert message in err
+    assert (code, out, err.count("error: "), err.count("\n")) == (2, "", 1, 1) and message in err
 
 
 @pytest.mark.parametrize("sparse", ["coo", "csr", "csc"])
@@ -285,8 +278,7 @@ def test_saved_words_of_many_bytes_are_shortened_and_not_written_as_the_truth(tm
     monkeypatch.chdir(tmp_path)
     sentiment = find("sentiment")
     tree = Expression.parse(f"(3 (2 see) (3 a{'é' * 30}))", sentiment)
-    batch = graph.from_expressions([tree], Vocabulary.of_words(tree.texts[1:]))
-    _dgl.save_graphs("a.bin", [batch.formats("coo")])
+    _dgl.save_graphs("a.bin", [graph.from_expressions([tree], Vocabulary.of_words(tree.texts[1:])).formats("coo")])
     code, out, _ = inspect(capfd, "a.bin", "--language", "sentiment", "--output", "a.png")
     assert code == 0 and out.count("a" + "é" * 28 + "…") == 2
     code, _, err = inspect(capfd, "a.bin", "--language", "sentiment", "--output", "a.graphml")

@@ -80,15 +80,13 @@ def comb(count):
 
 def test_a_picture_has_at_most_8000_pixels_a_side(tmp_path, monkeypatch):
     figure = drawing.draw(comb(248))
-    assert max(figure.get_size_inches()) * figure.dpi == pytest.approx(8000)
-    assert drawing.draw(comb(3)).dpi == 150
+    assert max(figure.get_size_inches()) * figure.dpi == pytest.approx(8000) and drawing.draw(comb(3)).dpi == 150
     with pytest.raises(DataError, match="of 503 nodes cannot be drawn"):
         drawing.draw(comb(251))
     monkeypatch.setattr(drawing, "MAX_PIXELS", 600)
     formats.write(tmp_path / "a.jsonl", [Example(Equation.of(comb(20), Expression.parse("y")), 0, "comb")])
     inspect(str(tmp_path / "a.jsonl"), output=tmp_path / "t.png")
-    sides = struct.unpack(">II", (tmp_path / "t.png").read_bytes()[16:24])
-    assert 590 <= max(sides) <= 600
+    assert 590 <= max(struct.unpack(">II", (tmp_path / "t.png").read_bytes()[16:24])) <= 600
 
 
 def test_text_is_never_read_as_mathematics(tmp_path):
@@ -102,12 +100,10 @@ def test_words_of_many_bytes_are_shortened_on_the_screen_alone(tmp_path, capsys)
     path = tmp_path / "a.txt"
     path.write_text("".join(f"(3 (2 see) (3 {word}))\n" for word in words))
     inspect(str(path), language="sentiment")
-    lines = capsys.readouterr().out.splitlines()
-    shown = [line.split()[1] for line in lines if line.startswith("  Word ")]
+    shown = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("  Word ")]
     assert shown == ["see", *[words[0][:54] + "…"] * 2, "字" * 54 + "…"]
     inspect(str(path), language="sentiment", json=True)
-    counts = json.loads(capsys.readouterr().out)["leaf_texts"]
-    assert counts == {"Word see": 3, **{f"Word {word}": 1 for word in words}}
+    assert json.loads(capsys.readouterr().out)["leaf_texts"] == {"Word see": 3, **{f"Word {word}": 1 for word in words}}
     inspect(str(path), language="sentiment", output=tmp_path / "a.graphml")
     assert words[0] in (tmp_path / "a.graphml").read_text()
 
@@ -128,8 +124,7 @@ def test_states_and_gates_are_those_of_a_sweep(file):
                 assert trace.gates["push"][node] == pytest.approx(mean, abs=1e-5)
                 assert sum(values[node] for values in trace.actions.values()) == pytest.approx(1, abs=1e-5)
         assert trace.gates["forget"].shape == (example.equation.size, 2)
-        bias = model.heads["verification"].bias.item()
-        assert trace.sides()["dot"] + bias == pytest.approx(trace.record["score"], abs=1e-4)
+        assert trace.sides()["dot"] + model.heads["verification"].bias.item() == pytest.approx(trace.record["score"], abs=1e-4)
 
 
 def test_scores_are_those_of_the_records_of_the_same_file(file, rnn, tmp_path):
@@ -149,8 +144,7 @@ def test_scores_are_those_of_the_records_of_the_same_file(file, rnn, tmp_path):
 def test_models_that_read_different_trees_are_not_compared(tmp_path):
     formats.write(tmp_path / "numeric.jsonl", [Example(Equation.parse("2*x + 1 = 1.29"), 1, "a")])
     for name, tasks in (("one", ["verification"]), ("other", ["function_evaluation", "verification"])):
-        model = {"name": "tree_rnn_stack", "hidden": 4, "tasks": tasks}
-        small_run(tmp_path, name=name, model=model, schedule={"epochs": 0})
+        small_run(tmp_path, name=name, model={"name": "tree_rnn_stack", "hidden": 4, "tasks": tasks}, schedule={"epochs": 0})
     with pytest.raises(DataError, match=r"numeric.jsonl:1: .* do not read the same tree"):
         inspect(str(tmp_path / "numeric.jsonl"), run=(tmp_path / "one-0", tmp_path / "other-0"), limit=0)
 
@@ -169,8 +163,7 @@ def test_difference_of_actions():
 def test_outline_has_a_line_per_node_and_says_where_models_part(file, rnn):
     examples = list(formats.read(file))
     traces_of_model = {"smu": traces.make(Run.open(SMU), examples), "rnn": traces.make(rnn, examples)}
-    text = trace_views.outline({name: batch[0] for name, batch in traces_of_model.items()})
-    lines = text.splitlines()
+    lines = trace_views.outline({name: batch[0] for name, batch in traces_of_model.items()}).splitlines()
     assert lines[0] == "sin(x)**2 + cos(x)**2 = 1" and lines[1].startswith("  smu: score ") and "P(holds)" in lines[2]
     assert len(lines) == 3 + examples[0].equation.size and lines[3] == "=" and lines[-1].strip() == "└ 1"
     (apart,) = [line for line in lines if "most apart" in line]

@@ -8,7 +8,6 @@ import pytest
 
 from dgl_treestack.cli.inspect import inspect
 from dgl_treestack.data import formats
-from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation
 from dgl_treestack.resources import find_data
 from dgl_treestack.runs import pretrained
@@ -33,8 +32,7 @@ def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     examples = list(formats.read(find_data("bundled:quickstart/test")))
     deep = [example for example in examples if example.equation.depth == 13][:DEEP]
-    nasty = Example(Equation.parse("x = x"), None, NASTY, "test")
-    formats.write(folder / "some.jsonl", [*examples[:SHALLOW], *deep, nasty])
+    formats.write(folder / "some.jsonl", [*examples[:SHALLOW], *deep, formats.Example(Equation.parse("x = x"), None, NASTY)])
     shutil.copytree(SMU, folder / "run")
     rows = evaluate(Run.open(folder / "run"), str(folder / "some.jsonl")).rows(named=True)
     inspect(str(folder / "some.jsonl"), run=(folder / "run",), html=folder / "page.html", limit=0)
@@ -66,7 +64,7 @@ def page(browser, written):
 
 def shown(page):
     return page.execute_script(
-        "return [...document.querySelectorAll('#list button')].map(button => DATA.equations[button.dataset.at].id)"
+        "return [...document.querySelectorAll('#list button')].map(b => DATA.equations[b.dataset.at].id)"
     )
 
 
@@ -83,8 +81,7 @@ def test_its_numbers_are_those_of_the_records(written, page):
     assert len(data) == len(rows) == SHALLOW + DEEP + 1
     for name, *about, model in data:
         assert [*about, model["score"], model["correct"]] == [rows[name][k] for k in ("depth", "label", "score", "correct")]
-    first = shown(page)[0]
-    assert f"score {rows[first]['score']:.4f}" in page.find_element("id", "verdict").text
+    assert f"score {rows[shown(page)[0]]['score']:.4f}" in page.find_element("id", "verdict").text
     counts = [int(cell.text) for cell in page.find_elements("css selector", "#mixes tr[data-mix] td:nth-child(2)")]
     right = sum(row["correct"] is True for row in rows.values())
     assert sorted(counts) == sorted([1, right, len(rows) - 1 - right])

@@ -48,10 +48,9 @@ def fake_run(folder, config, seed, right, equations=100):
 @pytest.fixture
 def folders(tmp_path):
     config = small_config(tmp_path)
-    other = dataclasses.replace(config, name="other")
     return [
         fake_run(tmp_path / "runs" / f"{c.name}-{seed}", c, seed, right)
-        for c, right in ((config, 0.95), (other, 0.8))
+        for c, right in ((config, 0.95), (dataclasses.replace(config, name="other"), 0.8))
         for seed in (0, 1, 2)
     ]
 
@@ -65,12 +64,10 @@ def write_manifest(folder, preset, counts):
 
 def give_classes(run):
     """Make the labels of a run the classes of a language, and every wrong answer one of class `two`."""
-    language = 'notation = "lists"\nclasses = ["one", "two", "three"]\n[operators]\nmax = 2\n'
-    (run.folder / "language.toml").write_text(language)
+    (run.folder / "language.toml").write_text('notation = "lists"\nclasses = ["one", "two", "three"]\n[operators]\nmax = 2\n')
     for (name,) in (run.config.data.validation, run.config.data.test):
         table = run.read_records(name).with_columns(label=pl.col("label").replace_strict({0: "one", 1: "three"}))
-        predicted = pl.when("correct").then("label").otherwise(pl.lit("two"))
-        run.write_records(name, table.with_columns(predicted=predicted))
+        run.write_records(name, table.with_columns(predicted=pl.when("correct").then("label").otherwise(pl.lit("two"))))
 
 
 def test_the_confusion_matrix_is_in_per_cent_of_the_labels(folders):
@@ -78,8 +75,7 @@ def test_the_confusion_matrix_is_in_per_cent_of_the_labels(folders):
         give_classes(Run(folder))
     runs = [read(folder) for folder in folders[:3]]
     (axes,) = confusion.draw(runs).axes
-    answers = records.joined(run.of("test") for run in runs)
-    right = records.accuracy(answers.filter(pl.col("label") == "three"))
+    right = records.accuracy(records.joined(run.of("test") for run in runs).filter(pl.col("label") == "three"))
     matrix = axes.get_images()[0].get_array()
     assert matrix.shape == (3, 3) and matrix[2].tolist() == pytest.approx([0, 100 - right, right])
     assert matrix[1].tolist() == [0, 0, 0]  # a class without examples
@@ -107,8 +103,7 @@ def test_depth_curve_is_a_group_by_over_records(folders):
     assert curve[2].equals(runs[0].of("test", (2, 2)))
     lines = {line.get_label(): line.get_ydata() for line in depth.draw(runs).axes[0].get_lines()}
     assert set(lines) == {"small (3 seeds)", "other (3 seeds)", "majority class"}
-    mean = sum(records.accuracy(run.of("test", (2, 2))) for run in runs[:3]) / 3
-    assert lines["small (3 seeds)"][1] == pytest.approx(mean)
+    assert lines["small (3 seeds)"][1] == pytest.approx(sum(records.accuracy(run.of("test", (2, 2))) for run in runs[:3]) / 3)
     assert list(lines["majority class"]) == [50] * 5
 
 
@@ -211,8 +206,7 @@ def test_a_table_on_other_data_says_how_models_differ(folders, tmp_path, treesta
     for folder in folders:
         run = Run.open(folder)
         run.write_records(str(tmp_path / "other.jsonl"), read(folder).of("test")[::2].drop("set"))
-    text = treestack("report", *folders, *compare, "--output", tmp_path / "table.md")
-    table, paragraph, behind = text.strip().split("\n\n")
+    table, paragraph, behind = treestack("report", *folders, *compare, "--output", tmp_path / "table.md").strip().split("\n\n")
     assert (tmp_path / "table.md").read_text() == f"{table}\n\n{paragraph}\n\n{behind}\n"
     of_files = [read(folder, str(tmp_path / "other.jsonl")) for folder in folders]
     means = [statistics.fmean(records.accuracy(run.of("test")) for run in of_files[i : i + 3]) for i in (0, 3)]
@@ -242,8 +236,7 @@ def test_only_answers_to_the_same_trees_are_compared(folders, tmp_path):
     names = [str(tmp_path / name) for name in ("a.jsonl", "b.jsonl")]
     for name in names:
         Path(name).write_text(name)
-    config = plain_data.override(runs[0].config, [f"data.test={json.dumps(names)}"])
-    folder = fake_run(tmp_path / "both", config, 0, 0.9)
+    folder = fake_run(tmp_path / "both", plain_data.override(runs[0].config, [f"data.test={json.dumps(names)}"]), 0, 0.9)
     Run(folder).write_records(names[1], read(folder, names[0]).of("test").drop("set"))
     result = read(folder)
     assert set(result.of("test")["file"]) == set(names) and len(set(result.about["checksums"])) == 2

@@ -76,8 +76,7 @@ def test_what_runs_have_in_common_is_stored_once(run, tmp_path):
     archive.write(tmp_path / "one.parquet", [run])
     archive.write(tmp_path / "many.parquet", [dataclasses.replace(run, seed=seed) for seed in range(20)])
     one, many = ((tmp_path / f"{name}.parquet").stat().st_size for name in ("one", "many"))
-    described = len(pl.read_parquet_metadata(tmp_path / "many.parquet")[archive.DESCRIPTION])
-    assert many - described < 2 * one
+    assert many - len(pl.read_parquet_metadata(tmp_path / "many.parquet")[archive.DESCRIPTION]) < 2 * one
     assert [again.seed for again in archive.read(tmp_path / "many.parquet")] == [*range(20)]
 
 
@@ -108,7 +107,6 @@ def test_damaged_files_are_refused(run, tmp_path):
         records.write(path, table, description)
         with pytest.raises(DataError, match="Not a complete file of records"):
             archive.read(path)
-    entry = {"config": "", "seed": 0, "about": {}}
-    records.write(path, table.drop("pair"), {"runs": json.dumps([entry])})
+    records.write(path, table.drop("pair"), {"runs": json.dumps([{"config": "", "seed": 0, "about": {}}])})
     with pytest.raises(DataError, match="no column 'pair'"):
         archive.read(path)

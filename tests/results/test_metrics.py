@@ -14,8 +14,7 @@ from dgl_treestack.results.metrics import calibration_error, clusters, pair_accu
 
 
 def record(number, label, score, pair=None):
-    correct = (score > 0) == bool(label)
-    return {"id": f"e{number}", "label": label, "score": score, "correct": correct, "depth": 3, "pair": pair}
+    return {"id": f"e{number}", "label": label, "score": score, "correct": (score > 0) == bool(label), "depth": 3, "pair": pair}
 
 
 def test_the_true_member_of_a_pair_has_the_higher_score():
@@ -86,9 +85,8 @@ def test_pairs_and_families_count_once():
 def test_records_are_matched_by_file_and_id():
     """Whatever their order, those with an answer; different equations are refused."""
     rows = [{"id": str(i), "correct": i % 3 > 0, "file": name} for name in ("a.tsv", "b.tsv") for i in range(30)]
-    first, second = (
-        {0: answers(table_of(given))} for given in (rows, [*rows[::-1], {**rows[0], "id": "e99", "correct": None}])
-    )
+    shuffled = [*rows[::-1], {**rows[0], "id": "e99", "correct": None}]
+    first, second = ({0: answers(table_of(given))} for given in (rows, shuffled))
     gap = difference(first, second, np.random.default_rng(0))
     assert (gap["points"], gap["p, equations"], gap["groups"]) == (0, 1.0, 60)
     with pytest.raises(DataError, match="different equations"):
