@@ -3,7 +3,6 @@
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,12 +18,7 @@ def assert_each(check: Callable[..., None], cases: Iterable[tuple]) -> None:
         try:
             check(*arguments)
         except (Exception, pytest.fail.Exception) as error:
-            failures.append(f"{name}: {type(error).__name__}: {error} ({_place(error)})")
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            failures.append(f"{name}: {type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})")
     assert names, "there are no cases"
     assert not failures, f"{len(failures)} of {len(names)} cases fail:\n" + "\n".join(failures)
-
-
-def _place(error: Any) -> str:
-    """Where an error was raised."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{Path(last.filename).name}:{last.lineno}"

@@ -12,11 +12,6 @@ def token_counts(expression: Expression) -> Counter[str]:
 
 def shape(expression: Expression) -> Counter[str]:
     """Size and depth, of the whole and of each side."""
-    middle = expression.ends[1]
-    return Counter(
-        size=expression.size,
-        depth=expression.depth,
-        left_size=middle - 1,
-        left_depth=expression.heights[1],
-        right_depth=expression.heights[middle],
-    )
+    middle, heights = expression.ends[1], expression.heights
+    sides = {"left_size": middle - 1, "left_depth": heights[1], "right_depth": heights[middle]}
+    return Counter(size=expression.size, depth=expression.depth, **sides)

@@ -22,6 +22,7 @@ from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.weights import read_weights
 
 SCRIPT = Path(__file__).with_name("torchrun_script.py")
+SLOW_MONITOR = ("--monitor-interval", "10")  # or it kills the first process
 EXACT = {"model.dropout": 0.0, "compile": "off"}  # every process draws its own dropout
 # name -> values replaced in the configuration of a small run
 VERIFICATION = {
@@ -55,24 +56,24 @@ def write_runs(folder, names):
         (folder / kind).mkdir()
         write_files(folder / kind, kind)
     for name in names:
-        changes = {**EXACT, "name": name}
-        if name in VERIFICATION:
-            config, changes = base, {**changes, **VERIFICATION[name]}
-        else:
+        config, changes = base, {**EXACT, "name": name, **VERIFICATION.get(name, {})}
+        if name in OTHER_TREES:
             kind, replaced = OTHER_TREES[name]
             config = configuration.load(folder / kind / "run.toml")
-            files = {part: [str(folder / kind / getattr(config.data, part)[0])] for part in ("train", "validation", "test")}
-            changes |= {**replaced, **{f"data.{part}": value for part, value in files.items()}, "schedule.epochs": 2}
-            changes["data.language"] = str(folder / kind / "own.toml")
+            changes |= {**replaced, "data.language": str(folder / kind / "own.toml"), "schedule.epochs": 2}
+            for part in ("train", "validation", "test"):
+                changes[f"data.{part}"] = [str(folder / kind / getattr(config.data, part)[0])]
         config = plain_data.override(config, [f"{key}={json.dumps(value)}" for key, value in changes.items()])
         folder.joinpath(f"run-{name}.toml").write_text(configuration.dump(config))
     return folder
 
 
-def torchrun(processes, *arguments, options=(), script=SCRIPT):
+def torchrun(processes, *arguments, options=(), script=SCRIPT, code=0):
     """Start a script by torchrun; return the finished process."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), *options]
-    return subprocess.run([*launcher, str(script), *map(str, arguments)], capture_output=True, text=True, timeout=300)
+    finished = subprocess.run([*launcher, str(script), *map(str, arguments)], capture_output=True, text=True, timeout=300)
+    assert finished.returncode == code, finished.stderr
+    return finished
 
 
 def losses_of(output):
@@ -85,11 +86,10 @@ def alone(tmp_path_factory):
     folder = tmp_path_factory.mktemp("distributed")
     write_runs(folder / "given", [*VERIFICATION, *OTHER_TREES])
     (folder / "alone").mkdir()
-    dtype = torch.get_default_dtype()
     try:
         train_all(folder / "given", folder / "alone")
     finally:
-        torch.set_default_dtype(dtype)
+        torch.set_default_dtype(torch.float32)
     return folder
 
 
@@ -97,8 +97,7 @@ def alone(tmp_path_factory):
 def test_losses_weights_and_records_are_those_of_one_process(alone):
     output = alone / "three"
     output.mkdir()
-    finished = torchrun(3, alone / "given", output)
-    assert finished.returncode == 0, finished.stderr
+    torchrun(3, alone / "given", output)
     expected, losses = losses_of(alone / "alone"), losses_of(output)
     assert losses.keys() == expected.keys() == {*VERIFICATION, *OTHER_TREES}
     assert len(losses["smu"]) >= 200
@@ -123,8 +122,7 @@ def test_stopped_and_resumed_with_other_numbers_of_processes(alone, tmp_path):
     given = write_runs(tmp_path / "given", ["smu"])
     losses = []
     for processes, arguments, code in ((2, ("signal", 21), 1), (3, ("signal", 50), 1), (1, (), 0)):
-        finished = torchrun(processes, given, tmp_path, *arguments)
-        assert (finished.returncode == 0) == (code == 0), finished.stderr
+        torchrun(processes, given, tmp_path, *arguments, code=code)
         losses += losses_of(tmp_path)["smu"]
         assert len(losses) in (22, 72) or not code, "stopped when all know of the signal: after the next step, or an epoch"
     assert losses == pytest.approx(losses_of(alone / "alone")["smu"], rel=1e-6)
@@ -133,15 +131,13 @@ def test_stopped_and_resumed_with_other_numbers_of_processes(alone, tmp_path):
 @pytest.mark.slow
 def test_when_a_process_dies_the_others_say_so_and_a_restart_goes_on(alone, tmp_path):
     given = write_runs(tmp_path / "given", ["smu"])
-    finished = torchrun(2, given, tmp_path, "die", 21, options=("--monitor-interval", "10"))  # or it kills the first process
-    assert finished.returncode == 1
+    finished = torchrun(2, given, tmp_path, "die", 21, options=SLOW_MONITOR, code=1)
     assert finished.stderr.count("error: Another process of this run has ended") == 1
     assert 'torchrun_script.py", line' not in finished.stderr, "no traceback of ours"
     assert not (tmp_path / "smu-0" / "DONE").exists() and (tmp_path / "smu-0" / "checkpoints" / "last.safetensors").exists()
     other = tmp_path / "restarted"
     other.mkdir()
-    finished = torchrun(2, given, other, "die", 21, options=("--max-restarts", "1"))
-    assert finished.returncode == 0, finished.stderr
+    torchrun(2, given, other, "die", 21, options=("--max-restarts", "1"))
     expected, losses = losses_of(alone / "alone")["smu"], losses_of(other)["smu"]
     assert losses == pytest.approx(expected[len(expected) - len(losses) :], rel=1e-6)
     assert len(losses) < len(expected) - 15, "from the checkpoint on"
@@ -168,12 +164,9 @@ for action in (lambda: world.first(damaged), lambda: world.check_same("data", by
     except TreestackError as error:
         sys.stdout.write(f"{type(error).__name__} {error}\\n")  # one write, as two processes share the pipe
 """)
-    finished = torchrun(2, script=script)
-    assert finished.returncode == 0, finished.stderr
-    lines = finished.stdout.splitlines()
+    lines = torchrun(2, script=script).stdout.splitlines()
     assert lines.count("CheckpointError damaged") == 2
-    message = "ConfigurationError The data differ from process to process. Copy the same files to all machines."
-    assert lines.count(message) == 2
+    assert lines.count("ConfigurationError The data differ from process to process. Copy the same files to all machines.") == 2
 
 
 @pytest.mark.parametrize(
@@ -188,8 +181,6 @@ def test_torchrun_is_for_training_alone(monkeypatch, treestack, arguments):
 def test_shares_of_a_batch():
     sizes = np.random.default_rng(0).integers(3, 60, 64)
     for size in (1, 2, 3, 5):
-        ranks = World(0, size).shares(sizes)
-        nodes = np.bincount(ranks, weights=sizes, minlength=size)
+        nodes = np.bincount(World(0, size).shares(sizes), weights=sizes, minlength=size)
         assert nodes.max() - nodes.min() <= 60, "about as many nodes for all"
-        parts = [np.arange(11)[World(rank, size).part(11)] for rank in range(size)]
-        assert np.concatenate(parts).tolist() == list(range(11))
+        assert np.concatenate([np.arange(11)[World(rank, size).part(11)] for rank in range(size)]).tolist() == list(range(11))

@@ -75,11 +75,6 @@ def name(page):
     return str(page.relative_to(ROOT))
 
 
-def output_of(result):
-    assert result.returncode == 0, f"{result.args}\n{result.stdout}\n{result.stderr}"
-    return result.stdout
-
-
 def call(command, treestack):
     """Run a command; return what it prints."""
     program, name, *arguments = command
@@ -90,6 +85,10 @@ def call(command, treestack):
     if "--jobs" in arguments:
         arguments[arguments.index("--jobs") + 1] = "1"  # test_processes starts several
     return treestack(name, *arguments, *SMALL.get(name, []))
+
+
+def dry_run(*arguments):
+    return subprocess.run(["make", "--dry-run", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
 RUN = [page for page in PAGES if any(map(is_run, blocks(page)))]
@@ -104,20 +103,20 @@ def test_a_page(page, tmp_path, monkeypatch, treestack):
     for language, group in itertools.groupby(blocks(page), lambda block: block.language if is_run(block) else block.mark):
         if language == "python":
             Path("page.py").write_text("\n".join(block.text for block in group))
-            printed += output_of(programs.run(tmp_path / "page.py", [], tmp_path))
+            result = programs.run(tmp_path / "page.py", [], tmp_path)
+            assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"
+            printed += result.stdout
         elif language == "bash":
             for command in (shlex.split(line, comments=True) for block in group for line in block.text.splitlines()):
                 if command[0] == "make":
-                    dry_run = ["make", "--dry-run", "--directory", str(ROOT), *command[1:]]
-                    output_of(subprocess.run(dry_run, capture_output=True, text=True))
+                    dry_run(*command[1:])
                 else:
                     call(command, treestack)
         elif language == "file":
             for block in group:
                 Path(block.argument).write_text(block.text)
     files, text = EXPECTED.get(name(page), (set(), ""))
-    assert files <= {path.name for path in tmp_path.iterdir()}
-    assert text in printed
+    assert files <= {path.name for path in tmp_path.iterdir()} and text in printed
 
 
 def test_the_released_weights(authors, tmp_path, monkeypatch, treestack):
@@ -126,18 +125,15 @@ def test_the_released_weights(authors, tmp_path, monkeypatch, treestack):
         for path in (authors / folder).iterdir():
             (tmp_path / path.name).symlink_to(path)
     texts = [block.text for page in PAGES for block in blocks(page) if block.mark == "authors"]
-    assert texts
-    for line in itertools.chain.from_iterable(map(str.splitlines, texts)):
-        printed = call(shlex.split(line, comments=True), treestack)
-    assert "277 equations" in printed
+    printed = [call(shlex.split(line, comments=True), treestack) for text in texts for line in text.splitlines()]
+    assert "277 equations" in printed[-1]
 
 
 def test_blocks_that_are_not_run_say_why():
-    skipped = [(name(page), block) for page in PAGES for block in blocks(page) if block.mark == "skip"]
-    assert all(len(block.argument) > 20 for _, block in skipped)
-    assert len(skipped) <= 9
-    marks = {block.mark for page in PAGES for block in blocks(page)}
-    assert marks <= {"", "skip", "file", "authors"}
+    all_blocks = [block for page in PAGES for block in blocks(page)]
+    assert {block.mark for block in all_blocks} <= {"", "skip", "file", "authors"}
+    reasons = [block.argument for block in all_blocks if block.mark == "skip"]
+    assert len(reasons) <= 9 and all(len(reason) > 20 for reason in reasons)
     other_shell = re.compile(r"^ *```(sh|shell|console)?\n\s*(treestack|python|make|\$) ", re.MULTILINE)
     assert [name(page) for page in PAGES if other_shell.search(page.read_text())] == [], "no test sees it: write ```bash"
 
@@ -157,10 +153,8 @@ def anchors(page):
 def test_links_lead_somewhere(page):
     for path, anchor in re.findall(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)", prose(page)):
         target = (page.parent / path).resolve() if path else page
-        assert target.exists(), path
-        assert target.is_relative_to(ROOT), path
-        if anchor and target.suffix == ".md":
-            assert anchor in anchors(target), f"{path}#{anchor}"
+        assert target.exists() and target.is_relative_to(ROOT), path
+        assert not anchor or target.suffix != ".md" or anchor in anchors(target), f"{path}#{anchor}"
 
 
 def test_files_that_pages_link_to_are_copied_to_the_site():
@@ -181,9 +175,8 @@ def test_every_page_is_in_the_navigation():
 
 def test_every_command_has_an_example():
     """Those that `treestack --help` lists, on the page of commands."""
-    text = (ROOT / "docs" / "commands.md").read_text()
-    files = {path.stem.replace("_", "-") for path in Path(cli.__file__).parent.glob("[a-z]*.py")}
-    assert {name for name in files if f"\ntreestack {name}" not in text} == set()
+    text, files = (ROOT / "docs" / "commands.md").read_text(), Path(cli.__file__).parent.glob("[a-z]*.py")
+    assert [path for path in files if f"\ntreestack {path.stem.replace('_', '-')}" not in text] == []
 
 
 def test_entries_of_the_python_pages_are_there():
@@ -207,10 +200,6 @@ def test_the_readme_is_short():
     assert [sentence for sentence in sentences if len(figure.findall(sentence)) >= 5] == []
 
 
-def dry_run(*arguments):
-    return subprocess.run(["make", "--dry-run", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-
-
 @pytest.mark.parametrize("target", ["quickstart", "test", "check", "docs"])
 def test_make_targets_are_there(target):
     assert "--constraint constraints.txt" in dry_run(target, "VENV=/nowhere")
@@ -218,12 +207,10 @@ def test_make_targets_are_there(target):
 
 def test_quickstart_trains_the_configurations_that_are_shipped():
     names = re.findall(r"configs/\S+\.toml", dry_run("quickstart"))
-    assert len(names) == 3
-    assert all((ROOT / name).is_file() for name in names)
+    assert len(names) == 3 and all((ROOT / name).is_file() for name in names)
 
 
 def test_every_folder_of_the_layout_in_the_readme_is_there():
     table = README.split("## Layout")[1].split("## ")[0]
     named = set(re.findall(r"`(\w+)/`", "".join(line for line in table.splitlines() if line.startswith("| `"))))
-    folders = {path.parent.name for path in (ROOT / "dgl_treestack").glob("*/__init__.py")} - {"resources"}
-    assert named == folders
+    assert named == {path.parent.name for path in (ROOT / "dgl_treestack").glob("*/__init__.py")} - {"resources"}

@@ -37,20 +37,16 @@ def test_it_works_from_an_empty_folder(wheel, tmp_path):
     subprocess.run(install, check=True, timeout=300)
     environment = {**os.environ, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "1"}
 
-    def treestack(*arguments):
-        command = [sys.executable, "-m", "dgl_treestack", *arguments]
+    def python(*arguments):
+        command = [sys.executable, *arguments]
         result = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, timeout=300)
         assert result.returncode == 0, result.stderr
         return result.stdout
 
-    where = subprocess.run(
-        [sys.executable, "-c", "import dgl_treestack; print(dgl_treestack.__file__)"],
-        cwd=work, env=environment, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert where.stdout.startswith(str(site))
+    assert python("-c", "import dgl_treestack; print(dgl_treestack.__file__)").startswith(str(site))
+    treestack, run = ("-m", "dgl_treestack"), "runs/quickstart-tree_smu-0"
     small = ["--set", "schedule.epochs=1", "data.max_depth=3", "model.hidden=8"]
-    treestack("train", "configs/quickstart/tree_smu.toml", "--quiet", *small)
-    run = "runs/quickstart-tree_smu-0"
-    assert "P(correct)" in treestack("verify", "x + y = y + x", "--run", run)
-    treestack("plot", "depth", run, "--output", "depth.svg")
+    python(*treestack, "train", "configs/quickstart/tree_smu.toml", "--quiet", *small)
+    assert "P(correct)" in python(*treestack, "verify", "x + y = y + x", "--run", run)
+    python(*treestack, "plot", "depth", run, "--output", "depth.svg")
     assert (work / "depth.svg").exists() and (work / "depth.png").exists()

@@ -10,14 +10,13 @@ from small_runs import contents, small_config
 from dgl_treestack.runs import configuration
 from dgl_treestack.training.start import start
 
-HIDDEN = "import sys; sys.modules['dgl'] = None; from dgl_treestack.cli import main; main(sys.argv[1:])"
+HIDDEN = "import sys; sys.modules['dgl'] = None"
 
 
-def treestack(*arguments):
+def treestack(*arguments, script=f"{HIDDEN}; from dgl_treestack.cli import main; main(sys.argv[1:])"):
     """Run a command in a process that cannot import DGL."""
     settings = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", HIDDEN, *map(str, arguments)]
-    return subprocess.run(command, env=settings, capture_output=True, text=True)
+    return subprocess.run([sys.executable, "-c", script, *map(str, arguments)], env=settings, capture_output=True, text=True)
 
 
 @pytest.fixture
@@ -65,7 +64,6 @@ def test_the_doctor_says_so():
 
 
 def test_the_stand_in_says_so():
-    script = "import sys; sys.modules['dgl'] = None; from dgl_treestack import dgl; dgl.batch"
-    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    process = treestack(script=f"{HIDDEN}; from dgl_treestack import dgl; dgl.batch")
     assert process.returncode == 1 and "DGL is needed here" in process.stderr
     assert ("it has no build for Python 3." in process.stderr) == (sys.version_info >= (3, 13))

@@ -12,19 +12,8 @@ from dgl_treestack import _dgl
 from dgl_treestack.expression import LEAF_CLASSES, Equation, Expression
 from dgl_treestack.expression.operators import MATH
 
-LEAVES = [
-    ("Symbol", "x"),
-    ("Symbol", "var_3"),
-    ("Integer", "2"),
-    ("Integer", "0"),
-    ("One", "1"),
-    ("Half", "1/2"),
-    ("NegativeOne", "-1"),
-    ("Pi", "pi"),
-    ("Rational", "2/5"),
-    ("Float", "0.7"),
-    ("Number", "1.29"),
-]
+_leaves = "Symbol:x Symbol:var_3 Integer:2 Integer:0 One:1 Half:1/2 NegativeOne:-1 Pi:pi Rational:2/5 Float:0.7 Number:1.29"
+LEAVES = [(name, text) for name, text in (leaf.split(":") for leaf in _leaves.split())]
 UNARY = ("sin", "cos", "exp", "atanh")
 BINARY = ("Add", "Mul", "Pow", "log")
 
@@ -64,13 +53,11 @@ _texts = {
 @st.composite
 def expressions(draw: st.DrawFn, most: int = 25, equation: bool = False) -> Expression:
     """Any well-formed expression of the papers' signature: all operators, all leaf classes."""
-    operators = [operator for operator in MATH.inner]
     nodes: list[tuple[str, str | None, int]] = [("Equality", None, 2)] if equation else []
     missing = 2 if equation else 1
     while missing:
-        grow = len(nodes) + missing < most and draw(st.booleans())
-        if grow:
-            operator = draw(st.sampled_from(operators))
+        if len(nodes) + missing < most and draw(st.booleans()):
+            operator = draw(st.sampled_from(list(MATH.inner)))
             nodes.append((operator.name, None, operator.arity or 1))
             missing += (operator.arity or 1) - 1
         else:
@@ -88,9 +75,8 @@ def shuffled(batch, seed=0):
     new = np.concatenate([a + generator.permutation(b - a) for a, b in itertools.pairwise(starts)])
     sources, targets = (ends.numpy() for ends in batch.edges(order="eid"))
     order = generator.permutation(len(sources))
-    other = _dgl.graph(
-        (torch.from_numpy(new[sources][order]), torch.from_numpy(new[targets][order])), num_nodes=batch.num_nodes()
-    )
+    moved_ends = tuple(torch.from_numpy(new[ends][order]) for ends in (sources, targets))
+    other = _dgl.graph(moved_ends, num_nodes=batch.num_nodes())
     other.set_batch_num_nodes(batch.batch_num_nodes())
     other.set_batch_num_edges(batch.batch_num_edges())
     for name, values in batch.ndata.items():

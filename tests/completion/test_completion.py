@@ -32,9 +32,7 @@ CANDIDATES = [Expression.parse(text) for text in ("x", "2", "sin(x)", "x + 2", "
 
 
 def make(name="tree_smu", tasks=("verification",)):
-    model = Model.build(name, 5, VOCABULARY, tasks)
-    model.reset_parameters(torch.Generator().manual_seed(2))
-    return model.double().eval()
+    return Model.build(name, 5, VOCABULARY, tasks, seed=2).double().eval()
 
 
 def random_blanks(count=12):
@@ -86,8 +84,7 @@ def test_models_that_do_not_verify_and_unknown_leaves():
 def test_choices_are_distinct_and_shallow():
     candidates = small_expressions(["x", "y"], VOCABULARY)
     assert len(set(candidates)) == len(candidates) > 1000
-    some = {"x", "0", "sin(x)", "x + y", "x**2", "cos(y)**2", "1/tan(x)", "-sin(x)"}
-    assert {str(candidate) for candidate in candidates} >= some
+    assert {*map(str, candidates)} >= {"x", "0", "sin(x)", "x + y", "x**2", "cos(y)**2", "1/tan(x)", "-sin(x)"}
     assert max(candidate.depth for candidate in candidates) == 2
     assert not any("var_9" in candidate.texts for candidate in candidates)
 
@@ -123,14 +120,12 @@ def test_ranks_of_the_released_checkpoints(authors, checkpoint, tmp_path):
         (group,) = questions.read(path, authors / "candidate_classes.json.gz")
         asked += [(number, question) for question in group.questions]
     assert len(asked) == len(goldens) == 1939
-    asked = asked[::40]
-    rows = scores(model, [question.blank for _, question in asked], group.candidates)
-    for (number, question), row in zip(asked, rows, strict=True):
+    rows = scores(model, [question.blank for _, question in asked[::40]], group.candidates)
+    for (number, question), row in zip(asked[::40], rows, strict=True):
         ranks = rank(row, group.classes, question.truth, question.right)
-        expected = goldens[number, question.example.id]
         # the goldens were made in float32, which takes scores as close as this for equal
         tied = (abs(row - row[question.truth]) < 2e-6).sum() > 1
-        assert tuple(ranks[kind] for kind in KINDS) == expected or tied, question.example.id
+        assert tuple(ranks[kind] for kind in KINDS) == goldens[number, question.example.id] or tied, question.example.id
 
 
 FILLERS = [("x", "c0"), ("-x", "c1"), ("2", "c2"), ("1 + 1", "c2"), ("sin(x)", "c3")]
@@ -154,20 +149,16 @@ def folder(tmp_path):
 
 
 def test_a_record_per_blank(folder, model):
-    blanks = records.fill(model, questions.read(folder / "blanks.jsonl"))
+    (group,) = questions.read(folder / "blanks.jsonl")
+    assert [question.right for question in group.questions] == [{"c0", "c1"}, {"c2"}]
+    blanks = records.fill(model, [group])
     rows = blanks.rows(named=True)
-    assert [row["id"] for row in rows] == ["b0", "b1"]
-    assert [row["answer"] for row in rows] == ["x", "2"]
+    assert [(row["id"], row["answer"]) for row in rows] == [("b0", "x"), ("b1", "2")]
     for row in rows:
         assert 1 <= row["collapse"] <= row["class"] <= row["raw"] <= 5 and row["correct"] == (row["class"] == 1)
     assert rows[0]["raw"] <= 4, "the doubtful one is left out"
-    names = [name for _, name in FILLERS if name != "c3"]
-    assert rows[0]["chance"] == sum(name in ("c0", "c1") for name in names) / len(names)
-    assert rows[1]["chance"] == [name for _, name in FILLERS].count("c2") / len(FILLERS)
+    assert [row["chance"] for row in rows] == [2 / 4, 2 / 5], "of the classes of FILLERS"
     assert [row["constant"] for row in rows] == [1, 0], "c0 fills as many blanks as any"
-    (group,) = questions.read(folder / "blanks.jsonl")
-    asked = group.questions
-    assert asked[0].right == {"c0", "c1"} and asked[1].right == {"c2"}
     of_depth, of_all = shares(blanks)
     assert (of_depth["depth"], of_all["depth"], of_all["blanks"]) == (2, "all", 2)
     for kind in KINDS:
@@ -202,18 +193,20 @@ def test_broken_files_are_named_with_their_line(folder, change, message):
     with pytest.raises(DataError, match=message) as error:
         questions.read(folder / "broken.jsonl")
     assert "broken.jsonl" in str(error.value)
-    formats.write(folder / "plain.jsonl", [Example(Expression.parse("x"), None, "k")])
-    (folder / "empty.jsonl").write_text("")
-    for name, missing in (("plain", "The expression has no value class"), ("empty", "no candidates")):
+
+
+def test_broken_candidates(folder):
+    for text, missing in (('{"text": "x"}\n', "The expression has no value class"), ("", "no candidates")):
+        (folder / "broken.jsonl").write_text(text)
         with pytest.raises(DataError, match=missing):
-            questions.read_candidates(folder / f"{name}.jsonl")
+            questions.read_candidates(folder / "broken.jsonl")
 
 
 def test_one_blank_of_an_equation(folder, model):
     answers = fill(model, Equation.parse("2*_ = x + x"), folder / "candidates.jsonl.gz", top=5)
     assert [answer["score"] for answer in answers] == sorted((a["score"] for a in answers), reverse=True)
     verdicts = {answer["filler"]: answer["verdict"] for answer in answers}
-    assert verdicts == {"x": "holds", "-x": "refuted", "2": "refuted", "1 + 1": "refuted", "sin(x)": "refuted"}
+    assert verdicts == {text: "holds" if text == "x" else "refuted" for text, _ in FILLERS}
     assert any("y" in answer["filler"] for answer in fill(model, Equation.parse("y + _ = 2*y"), top=2000))
     for text in ("x = y", "_ + _ = x"):
         with pytest.raises(ExpressionError, match="one is asked for"):

@@ -1,6 +1,7 @@
 """What is measured of states: stack rows in use, representations and values, against states taken one equation at a time."""
 
 import collections
+import functools
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ from tables import result_of, table_of
 
 from dgl_treestack import plots, propagate
 from dgl_treestack.data import formats
-from dgl_treestack.data.formats import Example
 from dgl_treestack.data.graph import from_expressions
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError
@@ -41,15 +41,14 @@ def test_stack_rows_in_use(tmp_path):
     # a threshold that some rows pass and others do not
     rows = stack.make_usage(model, model.prepare(examples), threshold=0.5).rows(named=True)
     assert len({row["usage"] for row in rows}) > 5
+    size = model.cell.fields["stack"][0]
     for example, row in zip(examples, rows, strict=True):
-        stacks = states(model, example.equation)["stack"].unflatten(1, (model.cell.fields["stack"][0], -1))
-        used = [sum(float(entry.norm()) > 0.5 for entry in node) for node in stacks]
-        inner = [i for i in range(1, example.equation.size) if example.equation.texts[i] is None]
-        mean = sum(used[i] for i in inner) / len(inner) if inner else 0
-        assert row["usage"] == pytest.approx(mean)
-        heights = [min(example.equation.heights[i], model.cell.fields["stack"][0]) for i in inner]
-        assert row["full"] == pytest.approx(sum(heights) / len(heights) if heights else 0)
-        assert row["top"] == sum(used[i] for i in example.equation.children(0)) / 2
+        tree = example.equation
+        used = (states(model, tree)["stack"].unflatten(1, (size, -1)).norm(dim=-1) > 0.5).sum(1).tolist()
+        inner = [i for i in range(1, tree.size) if tree.texts[i] is None]
+        assert row["usage"] == pytest.approx(sum(used[i] for i in inner) / max(len(inner), 1))
+        assert row["full"] == pytest.approx(sum(min(tree.heights[i], size) for i in inner) / max(len(inner), 1))
+        assert row["top"] == sum(used[i] for i in tree.children(0)) / 2
         assert (row["id"], row["label"]) == (example.id, example.label)
     plain = build_model(small_config(tmp_path, model={"name": "tree_lstm", "hidden": 4}).model)
     for make_records in (stack.make_usage, stack.make_ablation):
@@ -82,38 +81,26 @@ def test_answers_with_less_of_a_stack(tmp_path):
     run = Run.open(SMU)
     examples = list(formats.read(write_data(tmp_path / "a.jsonl", 200, 3)))
 
-    def right(change=None):
+    def right(change=None, given=None):
         model = run.load_model()
         if change:
-            model.cell.write = change(model.cell, model.cell.write)
+            model.cell.write = functools.partial(change, given, model.cell, model.cell.write)
         return evaluation.answers(model, model.prepare(examples))["correct"].cast(int).to_list()
 
-    def keeping(rows):
-        def change(cell, write):
-            def kept(*arguments):
-                memory = write(*arguments)["stack"].clone()
-                memory[:, rows:] = 0
-                return {"stack": memory}
+    def keeping(rows, cell, write, *arguments):
+        memory = write(*arguments)["stack"].clone()
+        memory[:, rows:] = 0
+        return {"stack": memory}
 
-            return kept
-
-        return change
-
-    def without(action):
-        def change(cell, write):
-            def two_actions(f, children, u, actions):
-                actions = [gate * (name != action) for name, gate in zip(cell.actions, actions, strict=True)]
-                return write(f, children, u, [gate / sum(actions) for gate in actions])
-
-            return two_actions
-
-        return change
+    def without(action, cell, write, f, children, u, actions):
+        actions = [gate * (name != action) for name, gate in zip(cell.actions, actions, strict=True)]
+        return write(f, children, u, [gate / sum(actions) for gate in actions])
 
     model = run.load_model()
     table = stack.make_ablation(model, model.prepare(examples))
     size = model.cell.fields["stack"][0]
-    expected = {f"rows {kept}": right(keeping(kept)) for kept in range(size)} | {f"rows {size}": right()}
-    expected |= {f"without {action}": right(without(action)) for action in ("push", "pop", "noop")}
+    expected = {f"rows {kept}": right(keeping, kept) for kept in range(size)} | {f"rows {size}": right()}
+    expected |= {f"without {action}": right(without, action) for action in ("push", "pop", "noop")}
     assert {name: table[name].to_list() for name in expected} == expected
     assert len({tuple(answers) for answers in expected.values()}) > 3, "they differ"
     assert right() == expected[f"rows {size}"], "the model is as before"
@@ -122,16 +109,14 @@ def test_answers_with_less_of_a_stack(tmp_path):
 def test_representations_are_the_roots_states(tmp_path):
     model, texts = Run.open(SMU).load_model(), ["x + x", "2*x", "sin(x)*cos(x) + 1", "x", "sin(sin(sin(sin(x))))"]
     trees = [Expression.parse(text) for text in texts]
-    formats.write(
-        tmp_path / "e.jsonl", [Example(tree, None, f"e{i}", value_class=f"c{i // 2}") for i, tree in enumerate(trees)]
-    )
+    examples = [formats.Example(tree, None, f"e{i}", value_class=f"c{i // 2}") for i, tree in enumerate(trees)]
+    formats.write(tmp_path / "e.jsonl", examples)
     rows = representations.make_records(model, tmp_path / "e.jsonl").rows(named=True)
-    assert [(row["text"], row["class"], row["depth"]) for row in rows] == [
-        (str(tree), f"c{i // 2}", tree.depth) for i, tree in enumerate(trees) if 1 <= tree.depth <= 3
-    ]
+    expected = [("x + x", "c0", 1), ("2*x", "c0", 1), (str(trees[2]), "c1", 3)]  # the others are of depths 0 and 4
+    assert [(row["text"], row["class"], row["depth"]) for row in rows] == expected
     for row in rows:
         np.testing.assert_allclose(row["h"], states(model, Expression.parse(row["text"]))["h"][0], atol=2e-6)
-    formats.write(tmp_path / "f.jsonl", [Example(trees[0], None, "e0")])
+    formats.write(tmp_path / "f.jsonl", [formats.Example(trees[0], None, "e0")])
     with pytest.raises(DataError, match="value class"):
         representations.make_records(model, tmp_path / "f.jsonl")
 
@@ -153,9 +138,8 @@ def test_every_record_is_a_subtree_with_its_value_and_the_models_read_out(with_v
     targets = targets_of(dataset.forest, POINTS)
     with torch.no_grad():
         whole = dataset.batch(np.arange(len(dataset)))
-        readouts = with_values.signals.predict_values(
-            with_values.node_states(whole)(torch.arange(len(whole.trees.subtree)))
-        ).numpy()
+        states_of = with_values.node_states(whole)(torch.arange(len(whole.trees.subtree)))
+        readouts = with_values.signals.predict_values(states_of).numpy()
     expected = collections.defaultdict(list)
     for node, subtree in enumerate(dataset.forest.subtree):
         expected[tuple(readouts[node, :, :2].round(4).ravel())].append((int(dataset.forest.height[node]), int(subtree)))
@@ -166,8 +150,7 @@ def test_every_record_is_a_subtree_with_its_value_and_the_models_read_out(with_v
         for point in range(POINTS):
             known = targets.status[subtree, point] == DEFINED
             assert row["values"][point] == (targets.value[subtree, point].tolist() if known else None)
-    with_value = {int(s) for s in dataset.forest.subtree if (targets.status[s] == DEFINED).any()}
-    assert len(rows) == len(with_value)
+    assert len(rows) == len({int(s) for s in dataset.forest.subtree if (targets.status[s] == DEFINED).any()})
 
 
 def test_at_most_so_many_of_a_height(with_values, dataset, monkeypatch):
@@ -182,10 +165,8 @@ def test_the_figure(with_values, dataset, tmp_path, monkeypatch):
     monkeypatch.setattr(metrics, "FEWEST_SUBTREES", 5)
     table = values.make_records(with_values, dataset)
     exact = table_of([{**row, "readouts": [pair or [0.0, 0.0] for pair in row["values"]]} for row in table.rows(named=True)])
-    runs = {
-        label: [result_of(RunConfig(label, ModelConfig("tree_slots")), values=readouts)]
-        for label, readouts in (("drawn", table), ("exact", exact))
-    }
+    config = RunConfig("one", ModelConfig("tree_slots"))
+    runs = {label: [result_of(config, values=readouts)] for label, readouts in (("drawn", table), ("exact", exact))}
     assert metrics.readouts_by_height(exact)[2] == pytest.approx((0.0, 1.0))
     assert metrics.readouts_by_height(table)[2][0] > 0.05
     written = plots.draw("values", runs, tmp_path / "values")

@@ -2,7 +2,6 @@
 
 import json
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -16,7 +15,6 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.experiments.runs import load_sweep
 from dgl_treestack.resources import configs
 from dgl_treestack.runs import configuration
-from dgl_treestack.runs.configuration import RunConfig
 
 BASE = "configs/quickstart/tree_smu.toml"
 GRID = 'seeds = [0, 1]\n[grid]\n"model.hidden" = [2, 3]\n"model.settings.stack_size" = [1, 2, 3]\n'
@@ -35,13 +33,12 @@ def test_every_combination_is_a_configuration_of_its_own(tmp_path):
     assert len(set(names)) == 6 and all(re.fullmatch(r"quickstart-tree_smu-[0-9a-f]{12}", name) for name in names)
     for varied, config in sweep.configs:
         assert config.schedule.epochs == 2
+        assert plain_data.build(configuration.RunConfig, tomllib.loads(configuration.dump(config))) == config
         assert varied == {"model.hidden": config.model.hidden, "model.settings.stack_size": config.model.settings["stack_size"]}
     smaller = described(tmp_path, f'base = "{BASE}"\n[set]\n"schedule.epochs" = 2\n{grid.replace("[8, 16]", "[16]")}')
     assert {config.name for _, config in smaller.configs} < set(names), "the same in a smaller sweep"
-    (of_table,) = described(tmp_path, f'base = "{BASE}"\n[grid]\n"model.settings" = [{{stack_size = 3}}]').configs
-    assert of_table[1].model.settings == {"stack_size": 3}
-    for _, config in sweep.configs:
-        assert plain_data.build(RunConfig, tomllib.loads(configuration.dump(config))) == config
+    ((_, config),) = described(tmp_path, f'base = "{BASE}"\n[grid]\n"model.settings" = [{{stack_size = 3}}]').configs
+    assert config.model.settings == {"stack_size": 3}
 
 
 @pytest.mark.parametrize(
@@ -53,7 +50,6 @@ def test_every_combination_is_a_configuration_of_its_own(tmp_path):
         (f'base = "{BASE}"\nseeds = [0.5]', r"'seeds' is \[0.5\]; expected tuple"),
         (f'base = "{BASE}"\nseeds = [1, 1]', "each given once; found 1, 1"),
         (f'base = "{BASE}"\ngrid = 3', "'grid' is 3; expected dict"),
-        (f'base = "{BASE}"\nset = 3', "'set' is 3; expected dict"),
         (f'base = "{BASE}"\n[grid]\n"model.hidden" = 8', "'grid.model.hidden' is 8; expected list"),
         (f'base = "{BASE}"\n[grid]\n"model.hidden" = [8, 8]', "Two points of the grid are the same"),
         (f'base = "{BASE}"\n[grid]\n"model.hiden" = [8]', "Unknown key 'model.hiden'"),
@@ -68,10 +64,9 @@ def test_what_is_no_sweep_is_one_error_that_names_the_file(tmp_path, text, messa
 
 
 def test_the_sweeps_of_the_package_are_whole():
-    assert len(configs("sweep")) >= 3
     loaded = {name: load_sweep(path) for name, path in configs("sweep").items()}
     sizes = {name: len(sweep.configs) * len(sweep.seeds) for name, sweep in loaded.items()}
-    assert sizes["sweep/arabshahi-2020"] == 90 and sizes["sweep/stack_size"] == 21 and sizes["sweep/mali-2021"] == 330
+    assert sizes.items() >= {"sweep/arabshahi-2020": 90, "sweep/stack_size": 21, "sweep/mali-2021": 330}.items()
 
 
 def sweep(folder, *arguments, **options):
@@ -88,8 +83,7 @@ def test_a_killed_sweep_ends_with_the_same_results_and_repeats_none(tmp_path):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     for folder in (whole, stopped):
         folder.mkdir()
-        config = small_config(tmp_path, schedule={"epochs": 1}, compile="off")
-        (folder / "base.toml").write_text(configuration.dump(config))
+        (folder / "base.toml").write_text(configuration.dump(small_config(tmp_path, schedule={"epochs": 1}, compile="off")))
         (folder / "sweep.toml").write_text('base = "base.toml"\n' + GRID)
     output, _ = sweep(whole, "--json").communicate(timeout=300)
     rows = json.loads(output)
@@ -100,7 +94,7 @@ def test_a_killed_sweep_ends_with_the_same_results_and_repeats_none(tmp_path):
     while len(times(stopped)) < 5:
         assert process.poll() is None
         time.sleep(0.05)  # the core is wanted
-    process.send_signal(signal.SIGKILL)
+    process.kill()
     process.communicate()
     listed, _ = sweep(stopped, "--dry-run").communicate(timeout=300)
     before, missing = times(stopped), set(listed.split())
@@ -109,5 +103,4 @@ def test_a_killed_sweep_ends_with_the_same_results_and_repeats_none(tmp_path):
     assert "12 runs" in errors and json.loads(output) == rows
     assert contents(stopped / "runs") == contents(whole / "runs")
     after = times(stopped)
-    assert len(after) == 12
-    assert all(after[name] == moment for name, moment in before.items()), "what was done was not done again"
+    assert len(after) == 12 and before.items() <= after.items(), "what was done was not done again"

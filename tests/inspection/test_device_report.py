@@ -27,20 +27,16 @@ def test_the_report_has_what_makers_ask_besides(monkeypatch):
     monkeypatch.setattr(device_check, "TIMED", ("tree_rnn",))
     report = device_report.report("cpu", ["tree_rnn"], (4,))
     assert report["problems"] == [] and report["measured on"] == "cpu"
-    assert [(row["model"], row["ok"], row["waits"]) for row in report["models"]] == [("tree_rnn", True, [])]
-    assert [(row["model"], row["batch"], row["waits"]) for row in report["steps"]] == [("tree_rnn", 4, [])]
-    assert report["steps"][0]["operations"] > 50
+    (row,), (step,) = report["models"], report["steps"]
+    assert (row["model"], row["ok"], row["waits"]) == ("tree_rnn", True, [])
+    assert (step["model"], step["batch"], step["waits"]) == ("tree_rnn", 4, []) and step["operations"] > 50
     json.dumps(report, allow_nan=False)
 
 
-@pytest.mark.parametrize(
-    ("change", "fault"),
-    [
-        (1.001, ""),
-        pytest.param(float("nan"), "not finite", marks=pytest.mark.slow),
-        pytest.param(None, "RuntimeError: no kernel", marks=pytest.mark.slow),
-    ],
-)
+SLOW = [(float("nan"), "not finite"), (None, "RuntimeError: no kernel")]
+
+
+@pytest.mark.parametrize(("change", "fault"), [(1.001, ""), *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW)])
 def test_what_differs_on_the_device_is_found(monkeypatch, change, fault):
     losses = Model.losses
 
@@ -60,8 +56,7 @@ def test_what_differs_on_the_device_is_found(monkeypatch, change, fault):
 def test_operations_are_counted_without_views(monkeypatch):
     x = torch.ones(3, 4, requires_grad=True)
     assert device_report.count_operations(lambda: (x.t() * 2).exp()) == 2
-    y = (x.t() * 2).exp().sum()
-    assert device_report.count_operations(y.backward) >= 3
+    assert device_report.count_operations((x.t() * 2).exp().sum().backward) >= 3
     monkeypatch.setitem(sys.modules, "torch.utils._python_dispatch", None)  # importing it raises ImportError
     assert device_report.count_operations(lambda: x * 2) is None
 
@@ -82,11 +77,11 @@ def test_a_model_that_deviates_is_a_problem(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(device_check, "check", lambda device, *_, **__: {"models": models, "steps": steps})
     with pytest.raises(SystemExit) as stop:
         main(["doctor", "--device", "cpu", "--output", str(tmp_path / "report.json")])
-    text = capsys.readouterr().out
-    assert stop.value.code == 1 and "bad on cpu: 5.0e-01 from the CPU" in text and "ugly on cpu: RuntimeError" in text
-    assert "good at batch 32 waits for cpu in cells/_layers.py:130" in text
-    assert "good at batch 1024 on cpu: MemoryError: too large" in text
-    assert text.split("\n\n")[1:] == [
+    problems, *tables = capsys.readouterr().out.split("\n\n")
+    assert stop.value.code == 1 and "bad on cpu: 5.0e-01 from the CPU" in problems and "ugly on cpu: RuntimeError" in problems
+    assert "good at batch 32 waits for cpu in cells/_layers.py:130" in problems
+    assert "good at batch 1024 on cpu: MemoryError: too large" in problems
+    assert tables == [
         "largest relative difference of output and gradient from the CPU in float64; last, that of the CPU in float32\n"
         "model  float64  float32      cpu\n"
         "good   0.0e+00  1.0e-07  1.0e-07\n"

@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 import pytest
-from small_runs import small_config
+from small_runs import small_run
 
 from dgl_treestack import propagate
 from dgl_treestack.cli.inspect import inspect
@@ -14,7 +14,7 @@ from dgl_treestack.data import formats, records
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.graph import from_expressions
 from dgl_treestack.data.vocabulary import PRESETS
-from dgl_treestack.errors import ConfigurationError, DataError, TreestackError
+from dgl_treestack.errors import DataError, TreestackError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import Operator, Signature
 from dgl_treestack.inspection import drawing, trace_views, traces
@@ -22,7 +22,6 @@ from dgl_treestack.inspection.table import summarise, summary_text
 from dgl_treestack.runs import pretrained
 from dgl_treestack.runs.evaluation import evaluate
 from dgl_treestack.runs.run import Run
-from dgl_treestack.training.start import start
 
 TEXTS = ["sin(x)**2 + cos(x)**2 = 1", "x + 0 = y", "2*x = x + x"]
 
@@ -38,20 +37,17 @@ def file(tmp_path):
 @pytest.fixture(scope="module")
 def rnn(tmp_path_factory):
     """A Tree-RNN with a stack of three rows, one gate per action."""
-    folder = tmp_path_factory.mktemp("rnn")
     model = {"name": "tree_rnn_stack_noop", "hidden": 4, "settings": {"stack_size": 3}}
-    return start(small_config(folder, model=model, schedule={"epochs": 1}), 0, folder, quiet=True)
+    return small_run(tmp_path_factory.mktemp("rnn"), model=model, schedule={"epochs": 1})
 
 
 def test_counts():
-    texts = [TEXTS[0], "x = y", "x + 0 = x"]
-    summary = summarise(from_expressions([Equation.parse(text) for text in texts], PRESETS["canonical"]))
+    trees = [Equation.parse(text) for text in (TEXTS[0], "x = y", "x + 0 = x")]
+    summary = summarise(from_expressions(trees, PRESETS["canonical"]))
     assert [summary[name] for name in ("graphs", "nodes", "edges", "leaves")] == [3, 19, 16, 10]
     assert summary["operators"] == {"Equality": 3, "Add": 2, "Pow": 2, "cos": 1, "sin": 1}
-    assert summary["leaf_texts"]["Symbol x"] == 5
-    assert summary["depths"] == {1: 1, 2: 1, 4: 1}
-    assert summary["levels"] == [10, 4, 3, 1, 1]
-    assert "graphs 3, nodes 19" in summary_text(summary)
+    assert summary["depths"] == {1: 1, 2: 1, 4: 1} and summary["levels"] == [10, 4, 3, 1, 1]
+    assert summary["leaf_texts"]["Symbol x"] == 5 and "graphs 3, nodes 19" in summary_text(summary)
 
 
 def test_wrong_arguments_are_refused_before_anything_is_printed(file, tmp_path, capsys):
@@ -60,6 +56,7 @@ def test_wrong_arguments_are_refused_before_anything_is_printed(file, tmp_path, 
         ("No equation has the id 'e9'", {"equation": "e9"}),
         (r"\.png or \.svg", {"output": tmp_path / "t.pdf"}),
         ("Name their run folders", {"html": tmp_path / "page.html"}),
+        ("same name", {"run": (SMU, SMU)}),
     ):
         with pytest.raises(TreestackError, match=message):
             inspect(str(file), json=True, **options)
@@ -83,22 +80,19 @@ def comb(count):
 
 def test_a_picture_has_at_most_8000_pixels_a_side(tmp_path, monkeypatch):
     figure = drawing.draw(comb(248))
-    assert max(figure.get_size_inches()) * figure.dpi == pytest.approx(8000)
-    assert drawing.draw(comb(3)).dpi == 150
+    assert max(figure.get_size_inches()) * figure.dpi == pytest.approx(8000) and drawing.draw(comb(3)).dpi == 150
     with pytest.raises(DataError, match="of 503 nodes cannot be drawn"):
         drawing.draw(comb(251))
     monkeypatch.setattr(drawing, "MAX_PIXELS", 600)
     formats.write(tmp_path / "a.jsonl", [Example(Equation.of(comb(20), Expression.parse("y")), 0, "comb")])
     inspect(str(tmp_path / "a.jsonl"), output=tmp_path / "t.png")
-    sides = struct.unpack(">II", (tmp_path / "t.png").read_bytes()[16:24])
-    assert 590 <= max(sides) <= 600
+    assert 590 <= max(struct.unpack(">II", (tmp_path / "t.png").read_bytes()[16:24])) <= 600
 
 
 def test_text_is_never_read_as_mathematics(tmp_path):
     signature = Signature("money", (Operator("$\\frac$", 2), Operator("$", 1)))
     tree = Expression.from_prefix("$\\frac$ $ Symbol:x Pi", signature)
-    drawing.draw(tree).savefig(tmp_path / "t.svg")
-    drawing.draw(tree, title="$\\frac$").savefig(tmp_path / "t.png")
+    drawing.draw(tree, title="$\\frac$").savefig(tmp_path / "t.svg")
 
 
 def test_words_of_many_bytes_are_shortened_on_the_screen_alone(tmp_path, capsys):
@@ -106,21 +100,18 @@ def test_words_of_many_bytes_are_shortened_on_the_screen_alone(tmp_path, capsys)
     path = tmp_path / "a.txt"
     path.write_text("".join(f"(3 (2 see) (3 {word}))\n" for word in words))
     inspect(str(path), language="sentiment")
-    lines = capsys.readouterr().out.splitlines()
-    shown = [line.split()[1] for line in lines if line.startswith("  Word ")]
+    shown = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("  Word ")]
     assert shown == ["see", *[words[0][:54] + "…"] * 2, "字" * 54 + "…"]
     inspect(str(path), language="sentiment", json=True)
-    counts = json.loads(capsys.readouterr().out)["leaf_texts"]
-    assert counts == {"Word see": 3, **{f"Word {word}": 1 for word in words}}
+    assert json.loads(capsys.readouterr().out)["leaf_texts"] == {"Word see": 3, **{f"Word {word}": 1 for word in words}}
     inspect(str(path), language="sentiment", output=tmp_path / "a.graphml")
     assert words[0] in (tmp_path / "a.graphml").read_text()
 
 
 def test_states_and_gates_are_those_of_a_sweep(file):
     run, examples = Run.open(SMU), list(formats.read(file))
-    traces_of_run = traces.make(run, examples)
     model = run.load_model()
-    for trace, example in zip(traces_of_run, examples, strict=True):
+    for trace, example in zip(traces.make(run, examples), examples, strict=True):
         batch = from_expressions([example.equation], model.vocabulary)
         propagate.propagate(batch, model.cell, engine="topo", signals=["push", "forget"])
         np.testing.assert_allclose(trace.h, batch.ndata["h"].detach(), atol=1e-5)
@@ -133,8 +124,7 @@ def test_states_and_gates_are_those_of_a_sweep(file):
                 assert trace.gates["push"][node] == pytest.approx(mean, abs=1e-5)
                 assert sum(values[node] for values in trace.actions.values()) == pytest.approx(1, abs=1e-5)
         assert trace.gates["forget"].shape == (example.equation.size, 2)
-        bias = model.heads["verification"].bias.item()
-        assert trace.sides()["dot"] + bias == pytest.approx(trace.record["score"], abs=1e-4)
+        assert trace.sides()["dot"] + model.heads["verification"].bias.item() == pytest.approx(trace.record["score"], abs=1e-4)
 
 
 def test_scores_are_those_of_the_records_of_the_same_file(file, rnn, tmp_path):
@@ -145,39 +135,35 @@ def test_scores_are_those_of_the_records_of_the_same_file(file, rnn, tmp_path):
     assert {trace.record["score"] for trace in traces.make(rnn, list(formats.read(file)))} == {7.5}
     formats.write(tmp_path / "b.jsonl", list(formats.read(file))[:2])
     assert [trace.record for trace in traces.make(rnn, list(formats.read(tmp_path / "b.jsonl")))] == rows[:2]
-    formats.write(tmp_path / "unnamed.jsonl", [dataclasses.replace(example, id="") for example in formats.read(file)])
-    scores = evaluate(rnn, str(tmp_path / "unnamed.jsonl"))["score"].to_list()
-    unnamed = traces.make(rnn, list(formats.read(tmp_path / "unnamed.jsonl")))
+    formats.write(tmp_path / "c.jsonl", [dataclasses.replace(example, id="") for example in formats.read(file)])
+    scores = evaluate(rnn, str(tmp_path / "c.jsonl"))["score"].to_list()
+    unnamed = traces.make(rnn, list(formats.read(tmp_path / "c.jsonl")))
     assert [trace.record["score"] for trace in unnamed] == scores and len(set(scores)) == 3
 
 
 def test_models_that_read_different_trees_are_not_compared(tmp_path):
     formats.write(tmp_path / "numeric.jsonl", [Example(Equation.parse("2*x + 1 = 1.29"), 1, "a")])
-    runs = []
     for name, tasks in (("one", ["verification"]), ("other", ["function_evaluation", "verification"])):
-        model = {"name": "tree_rnn_stack", "hidden": 4, "tasks": tasks}
-        runs.append(
-            start(small_config(tmp_path / name, name=name, model=model, schedule={"epochs": 0}), 0, tmp_path, quiet=True)
-        )
+        small_run(tmp_path, name=name, model={"name": "tree_rnn_stack", "hidden": 4, "tasks": tasks}, schedule={"epochs": 0})
     with pytest.raises(DataError, match=r"numeric.jsonl:1: .* do not read the same tree"):
-        inspect(str(tmp_path / "numeric.jsonl"), run=tuple(run.folder for run in runs), limit=0)
+        inspect(str(tmp_path / "numeric.jsonl"), run=(tmp_path / "one-0", tmp_path / "other-0"), limit=0)
 
 
 def test_difference_of_actions():
     tree, record = Equation.parse("x + 1 = x"), {}
-    gates = {"push": np.array([np.nan, 0.5, np.nan, np.nan, np.nan]), "pop": np.array([np.nan, 0.5, np.nan, np.nan, np.nan])}
-    first = traces.Trace(tree, record, np.zeros((5, 2)), {}, gates)
-    second = traces.Trace(tree, record, np.zeros((5, 2)), {}, {**gates, "noop": np.array([np.nan, 1.0, 0, 0, 0])})
+    gates = dict.fromkeys(("push", "pop"), np.array([np.nan, 0.5, np.nan, np.nan, np.nan]))
+    first, second, without = (
+        traces.Trace(tree, record, np.zeros((5, 2)), {}, given)
+        for given in (gates, {**gates, "noop": np.array([np.nan, 1.0, 0, 0, 0])}, {})
+    )
     assert traces.difference(first, second)[1] == pytest.approx(0.5) and traces.difference(first, first)[1] == 0
-    without = traces.Trace(tree, record, np.zeros((5, 2)), {}, {})
     assert np.isnan(traces.difference(first, without)).all()
 
 
 def test_outline_has_a_line_per_node_and_says_where_models_part(file, rnn):
     examples = list(formats.read(file))
     traces_of_model = {"smu": traces.make(Run.open(SMU), examples), "rnn": traces.make(rnn, examples)}
-    text = trace_views.outline({name: batch[0] for name, batch in traces_of_model.items()})
-    lines = text.splitlines()
+    lines = trace_views.outline({name: batch[0] for name, batch in traces_of_model.items()}).splitlines()
     assert lines[0] == "sin(x)**2 + cos(x)**2 = 1" and lines[1].startswith("  smu: score ") and "P(holds)" in lines[2]
     assert len(lines) == 3 + examples[0].equation.size and lines[3] == "=" and lines[-1].strip() == "└ 1"
     (apart,) = [line for line in lines if "most apart" in line]
@@ -190,8 +176,7 @@ def test_outline_has_a_line_per_node_and_says_where_models_part(file, rnn):
 
 def test_a_cell_with_two_stacks_is_shown_with_both(file, tmp_path):
     model = {"name": "tree_lstm_two_stacks", "hidden": 4, "settings": {"stack_size": 3}}
-    run = start(small_config(tmp_path, model=model, schedule={"epochs": 1}), 0, tmp_path, quiet=True)
-    (trace, *_) = traces.make(run, list(formats.read(file)))
+    (trace, *_) = traces.make(small_run(tmp_path, model=model, schedule={"epochs": 1}), list(formats.read(file)))
     assert {name: stack.shape[1:] for name, stack in trace.stacks.items()} == {"c_stack": (3, 1), "h_stack": (3, 1)}
     assert list(trace.actions) == ["c_push", "c_pop", "h_push", "h_pop"]
     line = trace_views.outline({"two": trace}).splitlines()[3]
@@ -216,11 +201,8 @@ def test_command(file, rnn, tmp_path, capsys):
     inspect(str(file), run=(SMU, rnn.folder), json=True, limit=0, equation="e2", output=tmp_path / "t.png")
     answer = json.loads(capsys.readouterr().out)
     assert answer["text"] == TEXTS[2] and set(answer["models"]) == {"tree_smu", "tree_rnn_stack_noop"}
-    model = answer["models"]["tree_smu"]
-    assert len(model["gates"]["push"]) == len(model["rows"]["stack"]) == len(answer["nodes"]) == 7
-    assert model["gates"]["push"][0] is None
+    push, stack = answer["models"]["tree_smu"]["gates"]["push"], answer["models"]["tree_smu"]["rows"]["stack"]
+    assert len(push) == len(stack) == len(answer["nodes"]) == 7 and push[0] is None
     assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
     inspect(str(file), run=(SMU,), limit=0)
     assert "3 equations with labels" in capsys.readouterr().out
-    with pytest.raises(ConfigurationError, match="same name"):
-        inspect(str(file), run=(SMU, SMU))

@@ -8,7 +8,6 @@ import pytest
 
 from dgl_treestack.cli.inspect import inspect
 from dgl_treestack.data import formats
-from dgl_treestack.data.formats import Example
 from dgl_treestack.expression import Equation
 from dgl_treestack.resources import find_data
 from dgl_treestack.runs import pretrained
@@ -33,8 +32,7 @@ def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     examples = list(formats.read(find_data("bundled:quickstart/test")))
     deep = [example for example in examples if example.equation.depth == 13][:DEEP]
-    nasty = Example(Equation.parse("x = x"), None, NASTY, "test")
-    formats.write(folder / "some.jsonl", [*examples[:SHALLOW], *deep, nasty])
+    formats.write(folder / "some.jsonl", [*examples[:SHALLOW], *deep, formats.Example(Equation.parse("x = x"), None, NASTY)])
     shutil.copytree(SMU, folder / "run")
     rows = evaluate(Run.open(folder / "run"), str(folder / "some.jsonl")).rows(named=True)
     inspect(str(folder / "some.jsonl"), run=(folder / "run",), html=folder / "page.html", limit=0)
@@ -49,8 +47,7 @@ def browser():
         pytest.skip("there is no Chromium with its driver (Debian: apt-get install chromium chromium-driver)")
     options = webdriver.ChromeOptions()
     options.binary_location = program
-    for flag in FLAGS.split():
-        options.add_argument(flag)
+    options.arguments.extend(FLAGS.split())
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
     yield opened
@@ -67,7 +64,7 @@ def page(browser, written):
 
 def shown(page):
     return page.execute_script(
-        "return [...document.querySelectorAll('#list button')].map(button => DATA.equations[button.dataset.at].id)"
+        "return [...document.querySelectorAll('#list button')].map(b => DATA.equations[b.dataset.at].id)"
     )
 
 
@@ -82,11 +79,9 @@ def test_its_numbers_are_those_of_the_records(written, page):
     _, rows, _ = written
     data = page.execute_script("return DATA.equations.map(item => [item.id, item.depth, item.label, item.models.tree_smu])")
     assert len(data) == len(rows) == SHALLOW + DEEP + 1
-    for name, depth, label, model in data:
-        row = rows[name]
-        assert (depth, label, model["score"], model["correct"]) == (row["depth"], row["label"], row["score"], row["correct"])
-    first = shown(page)[0]
-    assert f"score {rows[first]['score']:.4f}" in page.find_element("id", "verdict").text
+    for name, *about, model in data:
+        assert [*about, model["score"], model["correct"]] == [rows[name][k] for k in ("depth", "label", "score", "correct")]
+    assert f"score {rows[shown(page)[0]]['score']:.4f}" in page.find_element("id", "verdict").text
     counts = [int(cell.text) for cell in page.find_elements("css selector", "#mixes tr[data-mix] td:nth-child(2)")]
     right = sum(row["correct"] is True for row in rows.values())
     assert sorted(counts) == sorted([1, right, len(rows) - 1 - right])
@@ -108,10 +103,9 @@ def test_a_deep_equation_is_legible(written, page):
             beside, above_or_below = right <= earlier[0] or left >= earlier[2], bottom <= earlier[1] or top >= earlier[3]
             assert beside or above_or_below, "boxes do not overlap"
     page.find_element("id", "fit").click()
-    width = page.execute_script(
-        "return [document.getElementById('drawing').clientWidth, document.querySelector('main').clientWidth]"
+    assert page.execute_script(
+        "return document.getElementById('drawing').clientWidth <= document.querySelector('main').clientWidth"
     )
-    assert width[0] <= width[1]
 
 
 def test_filters(written, page):
@@ -181,10 +175,8 @@ def test_answers_at_nodes(browser, tmp_path, monkeypatch):
     assert len(rows) == sum(phrase.count("(") for phrase in PHRASES)
     browser.get("about:blank")
     browser.get((tmp_path / "page.html").as_uri())
-    shown_answers = browser.execute_script(
-        "return DATA.equations.map(one => [one.id, one.labels, one.models.tree_lstm.answers])"
-    )
-    for id, labels, answers in shown_answers:
+    script = "return DATA.equations.map(one => [one.id, one.labels, one.models.tree_lstm.answers])"
+    for id, labels, answers in browser.execute_script(script):
         own = [rows[f"{id}/{node}"] for node in range(len(answers))]
         assert answers == [row["predicted"] for row in own] and labels == [row["label"] for row in own]
     wrong = [node for node in range(5) if not rows[f"2/{node}"]["correct"]]

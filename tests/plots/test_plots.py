@@ -35,31 +35,22 @@ def fake_run(folder, config, seed, right, equations=100):
     (folder / "vocabulary.json").write_text("{}")
     metrics = {"epoch": 2, "train_accuracy": 80.0, "validation_accuracy": 70.0 + seed}
     (folder / "metrics.jsonl").write_text(json.dumps(metrics) + "\n")
-    for name in ("validation", "test"):
-        counts = {depth: 10 if depth == 6 else 100 for depth in range(1, 7)}
+    for name, *_ in (config.data.validation, config.data.test):
+        depths = [d for d in range(1, 7) for _ in range(10 if d == 6 else 100)]
         rows = [
-            {
-                "id": f"{d}-{i}",
-                "split": name,
-                "depth": d,
-                "label": i % 2,
-                "score": 0.0,
-                "correct": rng.random() < right - 0.05 * d,
-            }
-            for d, count in counts.items()
-            for i in range(count)
+            {"id": str(i), "depth": d, "label": i % 2, "score": 0.0, "correct": rng.random() < right - 0.05 * d}
+            for i, d in enumerate(depths)
         ]
-        Run(folder).write_records(getattr(config.data, name)[0], table_of(rows))
+        Run(folder).write_records(name, table_of(rows))
     return folder
 
 
 @pytest.fixture
 def folders(tmp_path):
     config = small_config(tmp_path)
-    other = dataclasses.replace(config, name="other")
     return [
         fake_run(tmp_path / "runs" / f"{c.name}-{seed}", c, seed, right)
-        for c, right in ((config, 0.95), (other, 0.8))
+        for c, right in ((config, 0.95), (dataclasses.replace(config, name="other"), 0.8))
         for seed in (0, 1, 2)
     ]
 
@@ -73,23 +64,18 @@ def write_manifest(folder, preset, counts):
 
 def give_classes(run):
     """Make the labels of a run the classes of a language, and every wrong answer one of class `two`."""
-    language = 'notation = "lists"\nclasses = ["one", "two", "three"]\n[operators]\nmax = 2\n'
-    (run.folder / "language.toml").write_text(language)
-    names = ("one", "three")
-    for kind in ("validation", "test"):
-        name = getattr(run.config.data, kind)[0]
-        table = run.read_records(name).with_columns(label=pl.col("label").replace_strict(dict(enumerate(names))))
-        predicted = pl.when("correct").then("label").otherwise(pl.lit("two"))
-        run.write_records(name, table.with_columns(predicted=predicted))
+    (run.folder / "language.toml").write_text('notation = "lists"\nclasses = ["one", "two", "three"]\n[operators]\nmax = 2\n')
+    for (name,) in (run.config.data.validation, run.config.data.test):
+        table = run.read_records(name).with_columns(label=pl.col("label").replace_strict({0: "one", 1: "three"}))
+        run.write_records(name, table.with_columns(predicted=pl.when("correct").then("label").otherwise(pl.lit("two"))))
 
 
 def test_the_confusion_matrix_is_in_per_cent_of_the_labels(folders):
-    runs = [Run(folder) for folder in folders[:3]]
-    for run in runs:
-        give_classes(run)
-    (axes,) = confusion.draw([read(run.folder) for run in runs]).axes
-    answers = records.joined(read(run.folder).of("test") for run in runs)
-    right = records.accuracy(answers.filter(pl.col("label") == "three"))
+    for folder in folders[:3]:
+        give_classes(Run(folder))
+    runs = [read(folder) for folder in folders[:3]]
+    (axes,) = confusion.draw(runs).axes
+    right = records.accuracy(records.joined(run.of("test") for run in runs).filter(pl.col("label") == "three"))
     matrix = axes.get_images()[0].get_array()
     assert matrix.shape == (3, 3) and matrix[2].tolist() == pytest.approx([0, 100 - right, right])
     assert matrix[1].tolist() == [0, 0, 0]  # a class without examples
@@ -104,9 +90,8 @@ def test_every_figure_is_drawn_as_svg_and_png(tmp_path, folders, name):
     if name == "equations":
         folders = [write_manifest(tmp_path / "data", "paper", {1: 3, 2: 40})]
     svg, png = plots.plot(name, folders, tmp_path / "figure.svg")
-    assert svg.read_text().lstrip().startswith("<?xml")
-    assert png.read_bytes().startswith(b"\x89PNG")
     before = svg.read_bytes()
+    assert before.startswith(b"<?xml") and png.read_bytes().startswith(b"\x89PNG")
     plots.plot(name, folders, tmp_path / "figure")
     assert svg.read_bytes() == before
 
@@ -116,32 +101,28 @@ def test_depth_curve_is_a_group_by_over_records(folders):
     curve = depth.large_depths(runs[0])
     assert list(curve) == [1, 2, 3, 4, 5]  # depth 6 has too few equations
     assert curve[2].equals(runs[0].of("test", (2, 2)))
-    figure = depth.draw(runs)
-    (axes,) = figure.axes
-    lines = {line.get_label(): line.get_ydata() for line in axes.get_lines()}
+    lines = {line.get_label(): line.get_ydata() for line in depth.draw(runs).axes[0].get_lines()}
     assert set(lines) == {"small (3 seeds)", "other (3 seeds)", "majority class"}
-    mean = sum(records.accuracy(run.of("test", (2, 2))) for run in runs[:3]) / 3
-    assert lines["small (3 seeds)"][1] == pytest.approx(mean)
+    assert lines["small (3 seeds)"][1] == pytest.approx(sum(records.accuracy(run.of("test", (2, 2))) for run in runs[:3]) / 3)
     assert list(lines["majority class"]) == [50] * 5
 
 
 def test_every_configuration_has_a_line_of_its_own(tmp_path, folders):
     config = configuration.load(folders[0] / "config.toml")
     for names, labels in [
-        (("quick-smu", "paper-smu"), ("quick-smu", "paper-smu")),
-        (("rnn_stack-tanh", "rnn-tanh"), ("rnn_stack-tanh", "rnn-tanh")),
-        (("quick-smu", "quick-lstm"), ("smu", "lstm")),
-        (("smu-0a1b",), ("smu-0a1b",)),
+        ("quick-smu paper-smu", "quick-smu paper-smu"),
+        ("rnn_stack-tanh rnn-tanh", "rnn_stack-tanh rnn-tanh"),
+        ("quick-smu quick-lstm", "smu lstm"),
+        ("smu-0a1b", "smu-0a1b"),
     ]:
-        renamed = [dataclasses.replace(config, name=name, batch_size=8 + i) for i, name in enumerate(names)]
-        run_folders = [fake_run(tmp_path / f"{'-'.join(names)}-{i}", c, 0, 1.0, 400) for i, c in enumerate(renamed)]
-        (axes,) = depth.draw([read(folder) for folder in run_folders]).axes
-        assert {line.get_label().removesuffix(" (1 seed)") for line in axes.get_lines()} == {*labels, "majority class"}
+        renamed = [dataclasses.replace(config, name=name, batch_size=8 + i) for i, name in enumerate(names.split())]
+        runs = [read(fake_run(tmp_path / f"{names}-{i}", c, 0, 1.0)) for i, c in enumerate(renamed)]
+        drawn = {line.get_label().removesuffix(" (1 seed)") for line in depth.draw(runs).axes[0].get_lines()}
+        assert drawn == {*labels.split(), "majority class"}
 
 
 def test_the_learning_curve_has_a_point_per_size(tmp_path, folders):
-    config = configuration.load(folders[0] / "config.toml")
-    larger = dataclasses.replace(config, name="larger")
+    larger = dataclasses.replace(configuration.load(folders[0] / "config.toml"), name="larger")
     larger_folders = [fake_run(tmp_path / f"larger-{seed}", larger, seed, 1.0, 400) for seed in (0, 1)]
     runs = [read(folder) for folder in (*larger_folders, *folders[:3])]
     (axes,) = learning_curve.draw(runs).axes
@@ -162,18 +143,17 @@ def test_the_learning_curve_of_an_experiment_has_the_names_of_its_models_and_the
     labels = {"A, small": folders[:3], "A, 100 %": larger, "B, 10 %": lstm}
     runs = {label: [read(folder) for folder in group] for label, group in labels.items()}
     deep = {label: [r.with_set("deep 8-19", r.of("test")[::2]) for r in group] for label, group in runs.items()}
-    figure = learning_curve.draw_groups(deep)
-    assert {bar.get_label() for bar in figure.axes[0].containers} == {"A", "B, 10 %"}
-    assert [axes.get_title() for axes in figure.axes][-1] == "deep 8-19"
+    first, *_, last = learning_curve.draw_groups(deep).axes
+    assert {bar.get_label() for bar in first.containers} == {"A", "B, 10 %"} and last.get_title() == "deep 8-19"
     accuracies = [records.accuracy(run.of("test")[::2]) for run in runs["B, 10 %"]]
-    assert list(figure.axes[-1].containers[-1][0].get_ydata()) == [pytest.approx(sum(accuracies) / 2)]
+    assert list(last.containers[-1][0].get_ydata()) == [pytest.approx(sum(accuracies) / 2)]
     deep["B, 10 %"] = runs["B, 10 %"]
     assert "deep 8-19" not in [axes.get_title() for axes in learning_curve.draw_groups(deep).axes]
 
 
 def test_equations_by_depth_stand_beside_the_papers(tmp_path):
-    folders = [write_manifest(tmp_path / str(i), "deep", counts) for i, counts in enumerate(({3: 10, 20: 7}, {3: 2}))]
-    manifests = [read_manifest(folder) for folder in folders]
+    counts = ({3: 10, 20: 7}, {3: 2})
+    manifests = [read_manifest(write_manifest(tmp_path / str(i), "deep", depths)) for i, depths in enumerate(counts)]
     manifests[1]["files"]["candidates.jsonl.gz"] = {"by depth and label": {"1": {"None": 50}}}  # no equations
     (axes,) = equations.draw(manifests).axes
     papers, ours, others = axes.containers
@@ -214,9 +194,8 @@ def test_table(folders):
     single = report.tabulate(folders[:1], "f1")  # training keeps its accuracy alone
     assert single[0]["metric"] == "f1" and "train" in rows[0] and "train" not in single[0]
     assert "| f1 | 2 |" in report.markdown(single)
-    first, *lines = csv.reader(io.StringIO(report.csv(rows)))
-    assert len(lines) == 2 and {"validation", "validation sd", "seeds"} <= set(first)
-    assert float(lines[0][first.index("validation")]) == rows[0]["validation"][0]
+    small, _ = csv.DictReader(io.StringIO(report.csv(rows)))
+    assert float(small["validation"]) == rows[0]["validation"][0] and {"validation sd", "seeds"} <= small.keys()
     with pytest.raises(ConfigurationError, match="Unknown metric 'acuracy'"):
         report.tabulate(folders, "acuracy")
 
@@ -227,8 +206,7 @@ def test_a_table_on_other_data_says_how_models_differ(folders, tmp_path, treesta
     for folder in folders:
         run = Run.open(folder)
         run.write_records(str(tmp_path / "other.jsonl"), read(folder).of("test")[::2].drop("set"))
-    text = treestack("report", *folders, *compare, "--output", tmp_path / "table.md")
-    table, paragraph, behind = text.strip().split("\n\n")
+    table, paragraph, behind = treestack("report", *folders, *compare, "--output", tmp_path / "table.md").strip().split("\n\n")
     assert (tmp_path / "table.md").read_text() == f"{table}\n\n{paragraph}\n\n{behind}\n"
     of_files = [read(folder, str(tmp_path / "other.jsonl")) for folder in folders]
     means = [statistics.fmean(records.accuracy(run.of("test")) for run in of_files[i : i + 3]) for i in (0, 3)]
@@ -258,8 +236,7 @@ def test_only_answers_to_the_same_trees_are_compared(folders, tmp_path):
     names = [str(tmp_path / name) for name in ("a.jsonl", "b.jsonl")]
     for name in names:
         Path(name).write_text(name)
-    config = plain_data.override(runs[0].config, [f"data.test={json.dumps(names)}"])
-    folder = fake_run(tmp_path / "both", config, 0, 0.9)
+    folder = fake_run(tmp_path / "both", plain_data.override(runs[0].config, [f"data.test={json.dumps(names)}"]), 0, 0.9)
     Run(folder).write_records(names[1], read(folder, names[0]).of("test").drop("set"))
     result = read(folder)
     assert set(result.of("test")["file"]) == set(names) and len(set(result.about["checksums"])) == 2
@@ -289,16 +266,20 @@ def test_damaged_folders_are_one_error(folders, tmp_path):
             make(folders)
         path.write_bytes(whole)
 
-    def curve(folders):
-        learning_curve.draw([read(folders[0])])
-
     names = ("metrics.jsonl", "environment.json", "records/sources.json", "records/test.parquet")
     contents = (b'{"epoch": 1', b"5\n", b"\xff\xfe", b'{"a": 1}\n')
     cases = [(f"{name}: {content}", name, content) for name in names for content in contents]
     other = configuration.dump(plain_data.override(configuration.load(folders[0] / "config.toml"), ["schedule.epochs=99"]))
     cases += [
         ("no records", "records/sources.json", None, DataError, "no records of"),
-        ("no size", "environment.json", b'{"seed": 0}', DataError, "how many equations", curve),
+        (
+            "no size",
+            "environment.json",
+            b'{"seed": 0}',
+            DataError,
+            "how many equations",
+            lambda folders: learning_curve.draw([read(folders[0])]),
+        ),
         ("two configurations of a name", "config.toml", other.encode(), DataError, "but differs"),
     ]
     assert_each(check, cases)
@@ -309,10 +290,9 @@ def test_runs_with_other_depths_are_drawn_where_they_overlap(folders, tmp_path, 
     assert "not drawn, with fewer than 30 trees: depth 6" in caplog.text
     path = folders[0] / "records" / "test.parquet"
     records.write(path, records.read(path).filter(pl.col("depth") > 2))
-    figure = depth.draw([read(folder) for folder in folders])
-    lines = {line.get_label(): list(line.get_xdata()) for line in figure.axes[0].get_lines()}
-    assert lines["small (3 seeds)"] == [3, 4, 5]
-    assert lines["other (3 seeds)"] == [1, 2, 3, 4, 5]
+    (axes,) = depth.draw([read(folder) for folder in folders]).axes
+    lines = {line.get_label(): list(line.get_xdata()) for line in axes.get_lines()}
+    assert (lines["small (3 seeds)"], lines["other (3 seeds)"]) == ([3, 4, 5], [1, 2, 3, 4, 5])
     records.write(path, records.read(path)[:20])
     with pytest.raises(DataError, match="30 trees"):
         depth.draw([read(folders[0])])
@@ -327,36 +307,26 @@ def row(depth, label, equations, **verdicts):
     return {"depth": depth, "label": label, "equations": equations, **verdicts}
 
 
-def score(accuracy):
-    return {"accuracy": accuracy, "standard_error": 1.5, "setting": "C=1", "above": False}
-
-
-REPORT = {
-    "sets": {
-        "train": {
-            "equations": 40,
-            "verdicts": [row(2, 1, 10, holds=9, conditional=1), row(2, 0, 10, refuted=10), row(3, 1, 20, holds=15)],
-            "leakage": [
-                {"depths": "1-2", "used": 20, "majority": 50, "baselines": {"tokens": score(52), "boosting on all": score(57)}},
-                {"depths": "3-4", "equations": 20, "skipped": "20 correct and 0 incorrect"},
-            ],
-        },
+def test_the_report_of_an_audit_has_a_bar_per_verdict_and_a_panel_of_baselines():
+    verdicts = [row(2, 1, 10, holds=9, conditional=1), row(2, 0, 10, refuted=10), row(3, 1, 20, holds=15)]
+    score = {"accuracy": 52, "standard_error": 1.5, "setting": "C=1", "above": False}
+    leakage = [
+        {"depths": "1-2", "used": 20, "majority": 50, "baselines": {"tokens": score, "boosting on all": score}},
+        {"depths": "3-4", "equations": 20, "skipped": "20 correct and 0 incorrect"},
+    ]
+    sets = {
+        "train": {"equations": 40, "verdicts": verdicts, "leakage": leakage},
         "unlabelled": {"equations": 3, "verdicts": [row(4, None, 3)]},
     }
-}
-
-
-def test_the_report_of_an_audit_has_a_bar_per_verdict_and_a_panel_of_baselines():
-    heights = audit.heights(REPORT["sets"]["train"]["verdicts"])
+    heights = audit.heights(verdicts)
     assert heights["holds"] == {(1, 2): 9, (1, 3): 15, (-1, 2): 0}
     assert heights["refuted"][-1, 2] == 10 and heights["conditional"][1, 2] == 1
     assert heights["not judged"][1, 3] == 5 and "undefined" not in heights
-    figure = audit.draw_data(REPORT)
-    counts, leakage, unlabelled, nothing = figure.axes
+    counts, leakage, unlabelled, nothing = audit.draw_data({"sets": sets}).axes
     assert [bar.get_height() for bar in counts.patches if bar.get_y() < 0 or bar.get_height() < 0] == [-10]
     assert sum(bar.get_height() for bar in counts.patches) == 30 - 10
     assert {text.get_text() for text in leakage.get_legend().get_texts()} == {"tokens", "boosting on all", "commoner label"}
     assert [tick.get_text() for tick in leakage.get_xticklabels()] == ["1-2"]
     assert unlabelled.get_ylabel() == "equations: unlabelled" and not nothing.axison
-    assert len(audit.draw_data({"sets": {"a": REPORT["sets"]["unlabelled"]}}).axes) == 1
+    assert len(audit.draw_data({"sets": {"a": sets["unlabelled"]}}).axes) == 1
     assert "audit" not in plots.figures()

@@ -36,20 +36,17 @@ scores = st.one_of(st.none(), st.sampled_from([-1.5, -1.0, -0.25, 0.0, 0.25, 1.0
 def test_what_metrics_of_equations_need_survives(config, tmp_path_factory, pairs):
     rows = []
     for i, (true, false, kept) in enumerate(pairs):
-        alone = kept != "both"
         for label, score in ((1, true), (0, false))[kept == "false" : 1 if kept == "true" else 2]:
-            pair = {} if alone else {"pair": f"p{i}", "family": f"f{i // 3}"}
-            correct = score is not None and (score > 0) == bool(label)
-            row = {"id": f"{i}{label}", "depth": 1 + i % 3, "label": label, "score": score, "correct": correct}
-            rows.append({"pair": None, "family": None, **row, **pair})
+            pair, family = (f"p{i}", f"f{i // 3}") if kept == "both" else (None, None)
+            row = {"id": f"{i}{label}", "depth": 1 + i % 3, "label": label, "score": score, "pair": pair, "family": family}
+            rows.append({**row, "correct": score is not None and (score > 0) == bool(label)})
     path = tmp_path_factory.mktemp("archive") / "records.parquet"
     table = table_of(rows)
     archive.write(path, [result_of(config, test=table)])
     again = archive.read(path)[0].of("test")
     for name in ("accuracy", "precision", "recall", "f1", "pairs"):
         assert metrics.METRICS[name](again) == pytest.approx(metrics.METRICS[name](table), nan_ok=True), name
-    assert again["depth"].to_list() == table["depth"].to_list()
-    for column in ("id", "pair", "family"):
+    for column in ("id", "pair", "family", "depth"):
         assert again[column].to_list() == table[column].to_list(), column
     assert np.isnan(metrics.METRICS["calibration"](again)), "there are no scores"
 
@@ -58,10 +55,9 @@ def test_a_run_is_read_back(run, tmp_path):
     usage = {"id": "a", "depth": 2, "label": 1, "score": None, "correct": None, "usage": 1.25, "top": 0.1}
     blank = {"id": "a", "depth": 9, "label": None, "score": 0.5, "correct": True, "raw": 300, "class": 7, "answer": "x"}
     vectors = {"id": "a", "depth": 1, "label": None, "score": None, "correct": None, "h": [0.5, 0.25]}
-    before = run
+    before = dataclasses.replace(run, about={**run.about, "values": {"neighbour": 12.5}, "measured": (2, 9)})
     for name, row in (("usage", usage), ("blanks", blank), ("expressions", vectors)):
         before = before.with_set(name, table_of([row]))
-    before = dataclasses.replace(before, about={**before.about, "values": {"neighbour": 12.5}, "measured": (2, 9)})
     archive.write(tmp_path / "records.parquet", [before])
     (after,) = archive.read(tmp_path / "records.parquet")
     assert (after.config, after.seed, after.rows) == (before.config, before.seed, before.rows) and len(after.rows) == 3
@@ -80,22 +76,20 @@ def test_what_runs_have_in_common_is_stored_once(run, tmp_path):
     archive.write(tmp_path / "one.parquet", [run])
     archive.write(tmp_path / "many.parquet", [dataclasses.replace(run, seed=seed) for seed in range(20)])
     one, many = ((tmp_path / f"{name}.parquet").stat().st_size for name in ("one", "many"))
-    described = len(pl.read_parquet_metadata(tmp_path / "many.parquet")[archive.DESCRIPTION])
-    assert many - described < 2 * one
+    assert many - len(pl.read_parquet_metadata(tmp_path / "many.parquet")[archive.DESCRIPTION]) < 2 * one
     assert [again.seed for again in archive.read(tmp_path / "many.parquet")] == [*range(20)]
 
 
 def test_a_long_test_set_takes_few_bits_an_equation(config, tmp_path):
-    count = 12_000
-    right = np.random.default_rng(0).normal(size=(9, count)) > 0
-    i = np.arange(count)
+    i = np.arange(12_000)
+    right = np.random.default_rng(0).normal(size=(9, len(i))) > 0
     names = {"id": i.astype(str), "pair": (i // 2).astype(str), "family": (i // 8).astype(str)}
     table = pl.DataFrame({**names, "depth": 8 + i % 6, "label": i % 2})
     for runs in (1, 9):
         answers = [table.with_columns(score=np.where(row == i % 2, 0.5, -0.5), correct=row) for row in right[:runs]]
         archive.write(tmp_path / f"{runs}.parquet", [result_of(config, test=records.joined([one])) for one in answers])
     size = (tmp_path / "9.parquet").stat().st_size - (tmp_path / "1.parquet").stat().st_size
-    assert size < 8 * count * 0.6, "of eight more runs, of which chance alone takes two bits"
+    assert size < 8 * len(i) * 0.6, "of eight more runs, of which chance alone takes two bits"
 
 
 def test_damaged_files_are_refused(run, tmp_path):
@@ -113,7 +107,6 @@ def test_damaged_files_are_refused(run, tmp_path):
         records.write(path, table, description)
         with pytest.raises(DataError, match="Not a complete file of records"):
             archive.read(path)
-    entry = {"config": "", "seed": 0, "about": {}}
-    records.write(path, table.drop("pair"), {"runs": json.dumps([entry])})
+    records.write(path, table.drop("pair"), {"runs": json.dumps([{"config": "", "seed": 0, "about": {}}])})
     with pytest.raises(DataError, match="no column 'pair'"):
         archive.read(path)

@@ -14,8 +14,7 @@ from dgl_treestack.results.metrics import calibration_error, clusters, pair_accu
 
 
 def record(number, label, score, pair=None):
-    correct = (score > 0) == bool(label)
-    return {"id": f"e{number}", "label": label, "score": score, "correct": correct, "depth": 3, "pair": pair}
+    return {"id": f"e{number}", "label": label, "score": score, "correct": (score > 0) == bool(label), "depth": 3, "pair": pair}
 
 
 def test_the_true_member_of_a_pair_has_the_higher_score():
@@ -41,11 +40,8 @@ def test_calibration_is_that_of_scikit_learn():
 def test_neighbours_and_silhouette_of_two_classes():
     """Two bundles of directions, one member of each nearer to the other; a class of four does not count."""
     angles = {"a": [0, 1, 2, 3, 4, 80], "b": [90, 91, 92, 93, 94, 20], "few": [180, 181, 182, 183]}
-    rows = [
-        {"id": name, "class": name, "text": "", "h": [math.cos(math.radians(angle)), math.sin(math.radians(angle))]}
-        for name, angles_of_class in angles.items()
-        for angle in angles_of_class
-    ]
+    directions = ((name, math.radians(angle)) for name, of_class in angles.items() for angle in of_class)
+    rows = [{"id": name, "class": name, "text": "", "h": [math.cos(at), math.sin(at)]} for name, at in directions]
     measured = clusters(table_of(rows))
     assert measured["agreement"] == pytest.approx(100 * 10 / 12), "all but the two that stray"
     assert measured["chance"] == pytest.approx(100 * 2 * 6 * 5 / (12 * 11))
@@ -64,53 +60,49 @@ def model(right, pairs=0, family=0):
     return {seed: answers(table_of([row(*item) for item in enumerate(verdicts)])) for seed, verdicts in right.items()}
 
 
+def compare(first, second, **groups):
+    return difference(model(first, **groups), model(second, **groups), np.random.default_rng(0))
+
+
 def test_a_clear_difference_and_none():
-    generator = np.random.default_rng(0)
     good, bad = [True] * 90 + [False] * 10, [True] * 60 + [False] * 40
-    clear = difference(model({0: good, 1: good[1:] + good[:1]}), model({0: bad, 1: [*bad[1:], False]}), generator)
+    clear = compare({0: good, 1: good[1:] + good[:1]}, {0: bad, 1: [*bad[1:], False]})
     assert clear["points"] == pytest.approx(30.5) and clear["p, equations"] < 0.001 and clear["p, seeds"] is not None
-    same = difference(model({0: good}), model({0: good[::-1]}), generator)
+    same = compare({0: good}, {0: good[::-1]})
     assert same["points"] == 0 and same["p, equations"] > 0.5 and same["p, seeds"] is None
 
 
 def test_pairs_and_families_count_once():
     """Two members of a pair that go wrong together are one observation, so they say less; ten of a family say nothing."""
     good, bad = [True] * 100, [False] * 8 + [True] * 92
-    alone = difference(model({0: good}), model({0: bad}), np.random.default_rng(0))
-    paired = difference(model({0: good}, 100), model({0: bad}, 100), np.random.default_rng(0))
+    alone, paired = (compare({0: good}, {0: bad}, pairs=pairs) for pairs in (0, 100))
     assert alone["points"] == paired["points"] and alone["p, equations"] < 0.02 < 0.1 < paired["p, equations"]
-    right = {0: good}, {0: [False] * 10 + [True] * 90}
-    alone = difference(*map(model, right), np.random.default_rng(0))
-    together = difference(*(model(verdicts, family=10) for verdicts in right), np.random.default_rng(0))
+    alone, together = (compare({0: good}, {0: [False] * 10 + [True] * 90}, family=family) for family in (0, 10))
     assert (alone["p, equations"] < 0.01, alone["permuted"], alone["groups"]) == (True, "records", 100)
     assert (together["p, equations"], together["permuted"], together["groups"]) == (1.0, "families", 10)
 
 
 def test_records_are_matched_by_file_and_id():
     """Whatever their order, those with an answer; different equations are refused."""
-    rows = [{"id": f"e{i}", "correct": i % 3 > 0} for i in range(30)]
-    shuffled = [*rows[::-1], {"id": "e99", "correct": None}]
-    gap = difference({0: answers(table_of(rows))}, {0: answers(table_of(shuffled))}, np.random.default_rng(0))
-    assert (gap["points"], gap["p, equations"], gap["groups"]) == (0, 1.0, 30)
     rows = [{"id": str(i), "correct": i % 3 > 0, "file": name} for name in ("a.tsv", "b.tsv") for i in range(30)]
-    gap = difference({0: answers(table_of(rows))}, {0: answers(table_of(rows[::-1]))}, np.random.default_rng(0))
-    assert (gap["points"], gap["groups"]) == (0, 60)
+    shuffled = [*rows[::-1], {**rows[0], "id": "e99", "correct": None}]
+    first, second = ({0: answers(table_of(given))} for given in (rows, shuffled))
+    gap = difference(first, second, np.random.default_rng(0))
+    assert (gap["points"], gap["p, equations"], gap["groups"]) == (0, 1.0, 60)
     with pytest.raises(DataError, match="different equations"):
-        difference(model({0: [True] * 3}), model({0: [True] * 4}), np.random.default_rng(0))
+        compare({0: [True] * 3}, {0: [True] * 4})
 
 
 def test_the_interval_is_that_of_the_paired_test():
-    right = {"first": (90, 88, 91), "second": (80, 81, 79)}
-    first, second = (model({i: [True] * n + [False] * (100 - n) for i, n in enumerate(right[name])}) for name in right)
-    gap = difference(first, second, np.random.default_rng(0))
-    gaps = np.subtract(right["first"], right["second"])
+    def gap(*counts, equations=100):
+        return compare(*({i: [True] * n + [False] * (equations - n) for i, n in enumerate(right)} for right in counts))
+
+    gaps = np.subtract((90, 88, 91), (80, 81, 79))
     half = 4.302653 * gaps.std(ddof=1) / np.sqrt(3)  # the t-distribution with two degrees of freedom
-    assert gap["interval"] == pytest.approx((gaps.mean() - half, gaps.mean() + half))
-    assert difference({0: first[0]}, {0: second[0]}, np.random.default_rng(0))["interval"] is None
-    counts = (2711, 2650), (2001, 1940)  # whose differences are equal but for rounding
-    first, second = (model({i: [True] * n + [False] * (3000 - n) for i, n in enumerate(right)}) for right in counts)
-    gap = difference(first, second, np.random.default_rng(0))
-    assert gap["p, seeds"] is None and gap["interval"] is None and gap["points"] == pytest.approx(100 * 710 / 3000)
+    assert gap((90, 88, 91), (80, 81, 79))["interval"] == pytest.approx((gaps.mean() - half, gaps.mean() + half))
+    assert gap([90], [80])["interval"] is None
+    equal = gap((2711, 2650), (2001, 1940), equations=3000)  # differences that are equal but for rounding
+    assert equal["p, seeds"] is None and equal["interval"] is None and equal["points"] == pytest.approx(100 * 710 / 3000)
 
 
 def test_holm():
@@ -120,13 +112,10 @@ def test_holm():
 
 def test_chance_is_that_of_all_signs():
     """The p-value of few gaps, of two sizes and both signs, against the exact test over all assignments of signs."""
-    verdicts = (
-        {0: [True] * 9 + [False] * 2, 1: [True] * 6 + [False] * 5},
-        {0: [False] * 7 + [True] * 4, 1: [False] * 4 + [True] * 7},
-    )
-    first, second = (model(right) for right in verdicts)
-    gaps = [(a + b - c - d) / 2 for a, b, c, d in zip(*verdicts[0].values(), *verdicts[1].values(), strict=True)]
+    first = {0: [True] * 9 + [False] * 2, 1: [True] * 6 + [False] * 5}
+    second = {0: [False] * 7 + [True] * 4, 1: [False] * 4 + [True] * 7}
+    gaps = [(a + b - c - d) / 2 for a, b, c, d in zip(*first.values(), *second.values(), strict=True)]
     sums = [abs(sum(s * g for s, g in zip(signs, gaps, strict=True))) for signs in itertools.product((-1, 1), repeat=len(gaps))]
     exact = sum(total >= abs(sum(gaps)) - 1e-9 for total in sums) / len(sums)
     assert 0.01 < exact < 0.9
-    assert difference(first, second, np.random.default_rng(0))["p, equations"] == pytest.approx(exact, abs=0.02)
+    assert compare(first, second)["p, equations"] == pytest.approx(exact, abs=0.02)
