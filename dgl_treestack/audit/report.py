@@ -6,17 +6,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from dgl_treestack.audit.corpus import (
-    EXPECTED,
-    LABELS,
-    OUTCOMES,
-    ROUNDED,
-    SIDE_DEPTH,
-    UNKNOWN,
-    VERDICTS,
-    EquationTable,
-    build,
-)
+from dgl_treestack.audit.corpus import EXPECTED, LABELS, OUTCOMES, ROUNDED, SIDE_DEPTH, UNKNOWN, VERDICTS, build
 from dgl_treestack.audit.leakage import BASELINES, DEFAULT, PARTS, Fit, measure
 from dgl_treestack.audit.matches import KINDS, count_duplicates, count_overlap
 from dgl_treestack.data import formats
@@ -50,9 +40,10 @@ def audit(
     names: paths or `bundled:` names. verdicts, duplicates, leakage: whether to run these expensive parts. together: audit all
     files as one set. fit: see `leakage`. jobs: where equations are judged. progress: show progress bars.
 
-    Returns `sets`: name -> `equations`, `verdicts`, `contradicted` (ids of equations that are labelled correct and refuted, or
-    labelled incorrect and hold), `duplicates`, `leakage` (the requested parts);
-    `overlap`: a row per ordered pair of files; `sample`. See `count_verdicts`, `matches` and `leakage` for the keys below.
+    Returns `sets`: name -> `equations`, `verdicts` (numbers of equations and verdicts: a row per depth and label, by depth,
+    correct equations first; those that are equal when rounded also count as refuted), `contradicted` (ids of equations that are
+    labelled correct and refuted, or labelled incorrect and hold), `duplicates`, `leakage` (the requested parts);
+    `overlap`: a row per ordered pair of files; `sample`. See `matches` and `leakage` for the keys below.
 
     Raises ConfigurationError for invalid options, DataError for a file that breaks its format or is empty.
     """
@@ -81,31 +72,23 @@ def audit(
         label, verdict, wrong = corpus["label"][rows], corpus["verdict"][rows], np.zeros(len(rows), bool)
         for value, expected in EXPECTED.items():
             wrong |= (label == 1 - value) & (verdict == OUTCOMES.index(expected))
-        sets[name] = {"equations": len(rows), "verdicts": count_verdicts(corpus, rows)}
+        columns = np.stack([corpus["depth"][rows].astype(np.int64), label, verdict])
+        cells, counts = np.unique(columns, axis=1, return_counts=True)
+        table: dict[tuple[int, int], dict[str, Any]] = {}
+        for (depth, number, outcome), count in zip(cells.T.tolist(), counts.tolist(), strict=True):
+            empty = {"depth": depth, "label": None if number == UNKNOWN else number, "equations": 0}
+            row = table.setdefault((depth, -number), {**empty, **dict.fromkeys(OUTCOMES, 0)})
+            row["equations"] += count
+            if outcome != UNKNOWN:
+                row[OUTCOMES[outcome]] += count
+                row["refuted"] += count * (OUTCOMES[outcome] == ROUNDED)
+        sets[name] = {"equations": len(rows), "verdicts": [table[key] for key in sorted(table)]}
         sets[name]["contradicted"] = corpus.names(rows[wrong], rows)
         if duplicates:
             sets[name]["duplicates"] = count_duplicates(corpus, rows)
         if leakage:
             sets[name]["leakage"] = measure(corpus, rows, fit, f"{name}: leakage" if progress else "")
     return {"sets": sets, "overlap": count_overlap(corpus) if duplicates else [], "sample": fit.sample}
-
-
-def count_verdicts(corpus: EquationTable, rows: np.ndarray) -> list[dict[str, Any]]:
-    """Count equations and verdicts: a row per depth and label, by depth, correct equations first.
-
-    rows: positions of the equations to count. Those that are equal when rounded are also counted as refuted.
-    """
-    columns = [corpus[name][rows].astype(np.int64) for name in ("depth", "label", "verdict")]
-    cells, counts = np.unique(np.stack(columns), axis=1, return_counts=True)
-    table: dict[tuple[int, int], dict[str, Any]] = {}
-    for (depth, label, verdict), count in zip(cells.T.tolist(), counts.tolist(), strict=True):
-        empty = {"depth": depth, "label": None if label == UNKNOWN else label, "equations": 0, **dict.fromkeys(OUTCOMES, 0)}
-        row = table.setdefault((depth, -label), empty)
-        row["equations"] += count
-        if verdict != UNKNOWN:
-            row[OUTCOMES[verdict]] += count
-            row["refuted"] += count * (OUTCOMES[verdict] == ROUNDED)
-    return [table[key] for key in sorted(table)]
 
 
 def describe(report: dict[str, Any]) -> str:

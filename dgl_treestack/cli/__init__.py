@@ -28,6 +28,8 @@ DESCRIPTION = "Recursive neural networks with differentiable stacks, on batched 
 _HELP = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)  # no `--no-json`, no `{None}|PATH`
 _NO_DEFAULTS = ("", "''", "None", "False")  # of which help says nothing
 _EQUATION = re.compile(r"-(?!-|[\d.]+(?:[eE][+-]?\d+)?$)(?=.*[=(*/+^_ ]).+")  # begins with a minus, and is no option or number
+# in the messages of errors of a machine without enough memory
+_NO_MEMORY = ("not enough memory", "out of memory", "can't allocate memory", "cannot allocate memory", "failed to map segment")
 COMMANDS = (
     *("doctor", "cells", "languages", "generate", "audit", "inspect", "train", "sweep", "reproduce"),
     *("evaluate", "predict", "verify", "complete", "import-authors", "plot", "report"),
@@ -84,25 +86,18 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except (MemoryError, OSError, ImportError, RuntimeError) as error:
-        lacking = _lacking(error)
-        if not lacking:
+        if isinstance(error, MemoryError) or any(words in str(error).lower() for words in _NO_MEMORY):
+            lacking = "There is not enough memory. Use smaller batches, fewer --jobs, or a machine with more."
+        elif isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            lacking = f"Too many files are open ({error.filename}). Raise the limit, `ulimit -n 1024`, or use fewer --jobs."
+        elif isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS):
+            lacking = f"{error.filename or 'A file'} cannot be written: {error.strerror}. Choose another place."
+        elif isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            lacking = f"The path {str(error.filename)[:60]}... is too long for a file. Give a shorter one."
+        else:
             raise
         print(f"error: {lacking}", file=sys.stderr)
         sys.exit(2)
-
-
-def _lacking(error: Exception) -> str:
-    """Return what the machine lacks, from an error that says so, or ''."""
-    words = ("not enough memory", "out of memory", "can't allocate memory", "cannot allocate memory", "failed to map segment")
-    if isinstance(error, MemoryError) or any(word in str(error).lower() for word in words):
-        return "There is not enough memory. Use smaller batches, fewer --jobs, or a machine with more."
-    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-        return f"Too many files are open ({error.filename}). Raise the limit, `ulimit -n 1024`, or use fewer --jobs."
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS):
-        return f"{error.filename or 'A file'} cannot be written: {error.strerror}. Choose another place."
-    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-        return f"The path {str(error.filename)[:60]}... is too long for a file. Give a shorter one."
-    return ""
 
 
 def where(jobs: int, cluster: str, cpus_per_task: float, gpus_per_task: float = 0.0) -> "int | Cluster":

@@ -39,17 +39,9 @@ def audit(
         return int(any(line["contradicted"] for line in explanations))
     if figure:
         plots.check_output(figure)
-    tasks = where(jobs, cluster, cpus_per_task)
-    audited = report.audit(
-        files,
-        verdicts=verdicts,
-        duplicates=duplicates,
-        leakage=leakage,
-        together=together,
-        fit=Fit(sample=sample, jobs=jobs),
-        jobs=tasks,
-        progress=sys.stderr.isatty(),
-    )
+    tasks, fit = where(jobs, cluster, cpus_per_task), Fit(sample=sample, jobs=jobs)
+    wanted = {"verdicts": verdicts, "duplicates": duplicates, "leakage": leakage, "together": together}
+    audited = report.audit(files, **wanted, fit=fit, jobs=tasks, progress=sys.stderr.isatty())
     print_json(audited) if json else print(report.describe(audited))
     for path in plots.draw("audit", audited, figure) if figure else ():
         print(path, file=sys.stderr if json else sys.stdout)

@@ -43,7 +43,20 @@ def doctor(
     lines += [("configurations", ", ".join(f"{folder} {count}" for folder, count in folders.items()))]
     print(align([*lines, ("data", ", ".join(report["data"]))], "<"))
     if device:
-        print(_tables(report))
+        columns = ("float64", "float32", "cpu")
+        models = [["model", *columns, ""]]
+        for row in report["models"]:
+            numbers = [f"{row[column]:.1e}" if column in row else "" for column in columns]
+            models.append([row["model"], *numbers, "" if row["ok"] else "deviates"])
+        steps: list[list[Any]] = [["training step", "batch", "waits", "ms", "s, epoch of paper", ""]]
+        for row in report["steps"]:
+            if "fault" in row:
+                numbers = ["", "", "", row["fault"]]
+            else:
+                numbers = [str(len(row["waits"])), f"{row['milliseconds']:.1f}", f"{row['epoch']:.1f}", ""]
+            steps.append([row["model"], row["batch"], *numbers])
+        title = "largest relative difference of output and gradient from the CPU in float64; last, that of the CPU in float32"
+        print(f"\n{title}\n{align(models)}\n\n{align(steps, '<>>>><')}")
     return int(bool(report["problems"]))
 
 
@@ -75,24 +88,6 @@ def examine_device(device: str, problems: list[str], *selection: Sequence[Any], 
         elif row["waits"]:
             problems.append(f"{row['model']} at batch {row['batch']} waits for {device} in {', '.join(row['waits'])}")
     return {"measured on": device, **checked}
-
-
-def _tables(report: dict[str, Any]) -> str:
-    """Return the rows of a device as two tables."""
-    columns = ("float64", "float32", "cpu")
-    models = [["model", *columns, ""]]
-    for row in report["models"]:
-        numbers = [f"{row[column]:.1e}" if column in row else "" for column in columns]
-        models.append([row["model"], *numbers, "" if row["ok"] else "deviates"])
-    steps: list[list[Any]] = [["training step", "batch", "waits", "ms", "s, epoch of paper", ""]]
-    for row in report["steps"]:
-        if "fault" in row:
-            numbers = ["", "", "", row["fault"]]
-        else:
-            numbers = [str(len(row["waits"])), f"{row['milliseconds']:.1f}", f"{row['epoch']:.1f}", ""]
-        steps.append([row["model"], row["batch"], *numbers])
-    title = "largest relative difference of output and gradient from the CPU in float64; last, that of the CPU in float32"
-    return f"\n{title}\n{align(models)}\n\n{align(steps, '<>>>><')}"
 
 
 def examine() -> dict[str, Any]:

@@ -11,7 +11,7 @@ from tyro.conf import Positional, arg
 from dgl_treestack.cli import Json, print_json, refuse_if
 from dgl_treestack.data import formats
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.errors import ConfigurationError, DataError, ExpressionError, GraphError, VocabularyError
+from dgl_treestack.errors import DataError, ExpressionError, GraphError, VocabularyError
 from dgl_treestack.expression.language import find
 from dgl_treestack.expression.operators import Signature
 from dgl_treestack.resources import find_data
@@ -97,7 +97,13 @@ def _runs(
     """Trace models on equations; draw the chosen one for the first model, write a page of all. Returns what models do in it."""
     from dgl_treestack.inspection import drawing, trace_views, traces
 
-    runs = _open_runs(folders)
+    opened = [Run.open(folder) for folder in folders]
+    names = [run.config.model.name for run in opened]
+    if len({*names}) < len(names):  # two runs have the same model
+        names = [run.folder.resolve().name for run in opened]
+    same_name = "Two runs have the same name. Give each run once; rename a folder to compare equal names."
+    refuse_if({same_name: len({*names}) < len(names)})
+    runs = dict(zip(names, opened, strict=True))
     languages = {run.language.name: run.language for run in runs.values()}
     refuse_if({f"The runs have different languages: {', '.join(languages)}. Inspect them one at a time.": len(languages) > 1})
     examples, chosen_example = _read_examples(file, limit, chosen, *languages.values())
@@ -129,15 +135,6 @@ def _runs(
     answer = {"id": chosen_example.id, "text": str(chosen_example.equation), "nodes": nodes, "models": models}
     header = f"{trace_views.correctness_table(traces_of_run)}\n\n" if len(examples) > 1 else ""
     return answer, header + trace_views.outline(shown)
-
-
-def _open_runs(folders: Sequence[Path]) -> dict[str, Run]:
-    """Return runs by the names of their models, or of their folders if two have the same model."""
-    runs = [Run.open(folder) for folder in folders]
-    for names in ([run.config.model.name for run in runs], [run.folder.resolve().name for run in runs]):
-        if len(set(names)) == len(names):
-            return dict(zip(names, runs, strict=True))
-    raise ConfigurationError("Two runs have the same name. Give each run once; rename a folder to compare equal names.")
 
 
 def _read_examples(file: str, limit: int, chosen: str, signature: Signature) -> tuple[list[formats.Example], formats.Example]:

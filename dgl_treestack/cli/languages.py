@@ -8,18 +8,12 @@ def languages(json: Json = False) -> None:
     """List the languages of trees: operators with their number of children, and classes of labels."""
     table = sorted(defined.languages().items())
     if json:
-        print_json(
-            [
-                {
-                    "name": name,
-                    "notation": language.notation,
-                    "root": language.root,
-                    "classes": language.classes,
-                    "operators": {operator.name: operator.arity for operator in language.operators},
-                }
-                for name, language in table
-            ]
-        )
+        rows = []
+        for name, language in table:
+            operators = {operator.name: operator.arity for operator in language.operators}
+            properties = {key: getattr(language, key) for key in ("notation", "root", "classes")}
+            rows.append({"name": name, **properties, "operators": operators})
+        print_json(rows)
         return
     for name, language in table:
         shown = [f"{operator.word}/{operator.arity or 'any'}" for operator in language.operators]

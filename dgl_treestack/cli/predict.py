@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from tyro.conf import Positional, arg
 
@@ -17,17 +17,13 @@ from dgl_treestack.expression.operators import UNKNOWN, Signature
 from dgl_treestack.resources import BUNDLED
 from dgl_treestack.runs.run import Run
 
-if TYPE_CHECKING:
-    from dgl_treestack.data.records import Record
-
 VERIFICATION = "verification"
 PHRASE = "A phrase is (lovely film), a bracket around its parts, or with unknown labels (- (- lovely) (- film))."
 
 
 def predict(
     trees: Annotated[
-        Positional[str],
-        arg(help="A tree in the notation of the run's language, or a file: .jsonl, .tsv, .txt, .json, or .gz."),
+        Positional[str], arg(help="A tree in the notation of the run's language, or a file: .jsonl, .tsv, .txt, .json, or .gz.")
     ],
     *,
     run: Annotated[Path, arg(help="A run folder.")],
@@ -59,7 +55,17 @@ def predict(
         if len(table) and (table["task"] == VERIFICATION).all():
             print("P(correct)  answer     equation")
         for example, count in zip(examples, np.diff(dataset.offsets).tolist(), strict=True):
-            print(_line(example.equation, list(islice(remaining, count))))
+            tree, rows = example.equation, list(islice(remaining, count))
+            answers = {row.get("node") or 0: row.get("predicted", row["score"]) for row in rows}
+            if "node" in rows[0]:  # the tree with the answers, in the notation `labelled`
+                labels = [str(answers.get(node, UNKNOWN)) for node in range(tree.size)]
+                line = f"{labels[0]}\t{notations.write(tree, labels, 'labelled')}"
+            elif rows[0]["task"] == VERIFICATION and rows[0]["score"] is not None:
+                probability = 1 / (1 + math.exp(-max(-700.0, rows[0]["score"])))  # exp(710) is beyond a float
+                line = f"{probability:>10.3f}  {'correct' if rows[0]['score'] > 0 else 'incorrect':<9}  {tree}"
+            else:
+                line = f"{answers[0]:.4g}\t{tree}" if isinstance(answers[0], float) else f"{answers[0]}\t{tree}"
+            print(line)
 
 
 def _example(text: str, language: Signature) -> formats.Example:
@@ -80,15 +86,3 @@ def _example(text: str, language: Signature) -> formats.Example:
     if example.equation.size == 1 and Path(text).suffix[1:].isalnum():
         raise DataError(f"{text} is no tree with an operator, and no file that ends in {', '.join(formats.SUFFIXES)}.")
     return example
-
-
-def _line(tree: Expression, rows: "list[Record]") -> str:
-    """Return the answer for a tree and the tree; for answers at nodes, the tree with them in the notation `labelled`."""
-    answers = {row.get("node") or 0: row.get("predicted", row["score"]) for row in rows}
-    if "node" in rows[0]:
-        labels = [str(answers.get(node, UNKNOWN)) for node in range(tree.size)]
-        return f"{labels[0]}\t{notations.write(tree, labels, 'labelled')}"
-    if rows[0]["task"] == VERIFICATION and rows[0]["score"] is not None:
-        probability = 1 / (1 + math.exp(-max(-700.0, rows[0]["score"])))  # exp(710) is beyond a float
-        return f"{probability:>10.3f}  {'correct' if rows[0]['score'] > 0 else 'incorrect':<9}  {tree}"
-    return f"{answers[0]:.4g}\t{tree}" if isinstance(answers[0], float) else f"{answers[0]}\t{tree}"

@@ -19,8 +19,7 @@ def report(
     no_cuts: Annotated[bool, arg(help="Leave out equations with a value on a branch cut or at a branch point.")] = False,
     on: On = "",
     compare: Annotated[
-        bool,
-        arg(help="Also print how far each configuration's accuracy is behind the highest, with interval and p-values."),
+        bool, arg(help="Also print how far each configuration's accuracy is behind the highest, with interval and p-values.")
     ] = False,
     output: Annotated[Path | None, arg(help="Also write the table to this path, as .md and as .csv.")] = None,
     json: Json = False,

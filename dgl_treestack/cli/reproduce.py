@@ -35,13 +35,7 @@ def reproduce(
     if dry_run:
         print("\n".join(experiments.missing(protocols, scale, folder, seeds=seeds, from_records=from_records)))
         return 0
+    tasks = where(jobs, cluster, cpus_per_task)
     return experiments.reproduce(
-        protocols,
-        scale,
-        folder,
-        seeds=seeds,
-        jobs=where(jobs, cluster, cpus_per_task),
-        train=train,
-        from_records=from_records,
-        show=print,
+        protocols, scale, folder, seeds=seeds, jobs=tasks, train=train, from_records=from_records, show=print
     )

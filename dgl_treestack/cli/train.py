@@ -62,12 +62,26 @@ def train(
     assignments = (*set, *([f"compile={compile}"] if compile else []), *([f"text={data}"] if data else []))
     options = {"device": device, "columns": columns, "resume": resume, "quiet": quiet}
     places = where(jobs, cluster, cpus_per_task, gpus_per_task)
-    loaded = _configurations(configs, assignments)
-    runs = [(file, config, number) for file, config in loaded for number in seeds]
+    files = [find_config(name) for name in configs]
+    loaded: list[Any] = [configuration.override(configuration.load_any(file), assignments) for file in files]
+    for name, config in zip(configs, loaded, strict=True):
+        if isinstance(config, TextConfig) and not config.text:
+            raise ConfigurationError(f"{name}: it describes a language model. Give the folder of its text with --data.")
+    two_of_a_name = "Two configurations have the same name, which names their folders."
+    refuse_if({two_of_a_name: len({config.name for config in loaded}) < len(loaded)})
+    runs = [(file, config, number) for file, config in zip(files, loaded, strict=True) for number in seeds]
     try:
         code = _train(runs, output_dir, assignments, places, options)
         if data and not code:
-            _show_perplexities(data, [output_dir / f"{config.name}-{number}" for _, config, number in runs])
+            from dgl_treestack.experiments.language_model import ngram_perplexities, perplexities_of
+            from dgl_treestack.language.corpus import WordCorpus
+            from dgl_treestack.results.run_result import read_any
+
+            perplexities = ngram_perplexities(WordCorpus.read(data))
+            names_of_runs = [f"{config.name}-{number}" for _, config, number in runs]
+            perplexities |= {name: perplexities_of(read_any(output_dir / name)) for name in names_of_runs}
+            lines = [(label, f"{result['valid']:.2f}", f"{result['test']:.2f}") for label, result in perplexities.items()]
+            print(align([("perplexity", "valid", "test"), *lines]))
     except Interrupted as stop:
         print(stop, file=sys.stderr)
         code = stop.exit_code
@@ -75,18 +89,6 @@ def train(
         command = shlex.join(["treestack", *sys.argv[1:], *([] if resume else ["--resume"])])
         print(f"To continue: {command if processes_of_run() == 1 else 'the same command, with --resume'}", file=sys.stderr)
     return code
-
-
-def _configurations(names: Sequence[str], assignments: Sequence[str]) -> list[tuple[Path, Any]]:
-    """Return the files and configurations of these names. Raises ConfigurationError for two of one name."""
-    files = [find_config(name) for name in names]
-    configs = [configuration.override(configuration.load_any(file), assignments) for file in files]
-    for name, config in zip(names, configs, strict=True):
-        if isinstance(config, TextConfig) and not config.text:
-            raise ConfigurationError(f"{name}: it describes a language model. Give the folder of its text with --data.")
-    if len({config.name for config in configs}) < len(configs):
-        raise ConfigurationError("Two configurations have the same name, which names their folders.")
-    return list(zip(files, configs, strict=True))
 
 
 def _train(
@@ -116,15 +118,3 @@ def _train(
     for _, config, seed in runs:
         start(config, seed, output_dir, **options)
     return 0
-
-
-def _show_perplexities(data: Path, folders: Sequence[Path]) -> None:
-    """Print the perplexities of language models beside those of n-grams. data: the folder of the text."""
-    from dgl_treestack.experiments.language_model import ngram_perplexities, perplexities_of
-    from dgl_treestack.language.corpus import WordCorpus
-    from dgl_treestack.results.run_result import read_any
-
-    perplexities = ngram_perplexities(WordCorpus.read(data))
-    perplexities |= {folder.name: perplexities_of(read_any(folder)) for folder in folders}
-    lines = [(label, f"{result['valid']:.2f}", f"{result['test']:.2f}") for label, result in perplexities.items()]
-    print(align([("perplexity", "valid", "test"), *lines]))

@@ -13,8 +13,7 @@ from dgl_treestack.plain_data import text_of
 
 if TYPE_CHECKING:
     from dgl_treestack.expression import Equation
-    from dgl_treestack.model.model import Model
-    from dgl_treestack.truth import Verdict, Witness
+    from dgl_treestack.truth import Verdict
 
 DIGITS = range(4, 18)  # of a number; a float has no more
 
@@ -60,13 +59,19 @@ def verify(
 
         opened = opened or open_run(run)
         model = model or opened.load_model()
-        answer |= _of_model(tree, verdict, model)
-        if "refused" in answer:
-            show(f"model    no answer: {answer['refused']}")
+        try:
+            score = model.score(tree, task="verification")[0]
+        except TreestackError as error:
+            answer |= {"score": None, "probability": None, "agree": None, "refused": str(error)}
+            show(f"model    no answer: {error}")
         else:
-            show(f"model    P(correct) = {answer['probability']:.3f}")
-        if answer["agree"] is False:
-            show("The model and the numeric check disagree; believe the check.")
+            probability = float(score.sigmoid())
+            holds = {"holds": True, "refuted": False}.get(verdict.verdict)
+            agree = None if holds is None else holds == (probability > 0.5)
+            answer |= {"score": score.item(), "probability": probability, "agree": agree}
+            show(f"model    P(correct) = {probability:.3f}")
+            if agree is False:
+                show("The model and the numeric check disagree; believe the check.")
         if len(asked) == 1:
             show(trust(opened, tree))
     if json:
@@ -97,34 +102,15 @@ def _numeric(tree: "Equation", verdict: "Verdict") -> dict[str, Any]:
     numeric = f"{verdict.verdict}: {verdict.agreeing} of {verdict.points} defined points agree ({verdict.precision})"
     if verdict.verdict == "undefined":
         numeric = f"undefined: {why_undefined(tree)}"
-    elif verdict.witness:
-        numeric += f"; {_sides(verdict.witness, verdict.gap)}"
+    elif witness := verdict.witness:  # a point at which the sides differ, in as many digits as tell them apart
+        variables = {name: value if value.imag else value.real for name, value in witness.variables.items()}
+        place = ", ".join(f"{name} = {value:.{DIGITS[0]}g}" for name, value in variables.items())
+        for digits in DIGITS:
+            left, right = (f"{side if side.imag else side.real:.{digits}g}" for side in (witness.left, witness.right))
+            if left != right:
+                break
+        else:
+            right += f", and differ by {verdict.gap * abs(witness.left):.2g}"
+        numeric += f"; {f'at {place} ' if place else ''}the sides are {left} and {right}"
     remark = remark_on_names(text for _, kind, text in tree.leaves() if kind == "Symbol")
     return {"equation": str(tree), "verdict": verdict.verdict, "numeric": numeric, **({"remark": remark} if remark else {})}
-
-
-def _sides(witness: "Witness", gap: float) -> str:
-    """Return a point at which the sides differ in words, in as many digits as tell them apart. gap: between them, relative."""
-    place = ", ".join(f"{name} = {_number(value, DIGITS[0])}" for name, value in witness.variables.items())
-    sides = f"at {place} the sides are" if place else "the sides are"
-    for digits in DIGITS:
-        left, right = (_number(side, digits) for side in (witness.left, witness.right))
-        if left != right:
-            return f"{sides} {left} and {right}"
-    return f"{sides} {left} and {right}, and differ by {gap * abs(witness.left):.2g}"
-
-
-def _number(value: complex, digits: int) -> str:
-    return f"{value.real:.{digits}g}" if value.imag == 0 else f"{value:.{digits}g}"
-
-
-def _of_model(tree: "Equation", verdict: "Verdict", model: "Model") -> dict[str, Any]:
-    """Return what a model answers to an equation, and whether it agrees with the numeric check."""
-    try:
-        score = model.score(tree, task="verification")[0]
-    except TreestackError as error:
-        return {"score": None, "probability": None, "agree": None, "refused": str(error)}
-    probability = float(score.sigmoid())
-    holds = {"holds": True, "refuted": False}.get(verdict.verdict)
-    agree = None if holds is None else holds == (probability > 0.5)
-    return {"score": score.item(), "probability": probability, "agree": agree}

@@ -60,7 +60,10 @@ def blank_graphs(
                     filled, below = nodes.extend(values, children, len(fillers)), node
         sides.append(np.stack([np.broadcast_to(side, len(fillers)) for side in children], axis=1))
         if nodes.count >= max_nodes or start == starts[-1]:
-            yield nodes.graph(), np.stack(sides), distinct
+            op, token, number = (np.concatenate(column) for column in zip(*nodes.columns, strict=True))
+            child, parent, slot = (np.concatenate(column) for column in zip(*nodes.edges, strict=True))
+            batch = graph.from_columns({"op": op, "token": token, "number": number}, (child, parent, slot))
+            yield batch, np.stack(sides), distinct
             nodes, sides = base.copy(), []
 
 
@@ -113,9 +116,3 @@ class _Nodes:
         for slot, child in enumerate(children):
             self.edges.append((np.broadcast_to(child, count), nodes, np.full(count, slot)))
         return nodes
-
-    def graph(self) -> DGLGraph:
-        """Return the nodes added so far."""
-        op, token, number = (np.concatenate(column) for column in zip(*self.columns, strict=True))
-        child, parent, slot = (np.concatenate(column) for column in zip(*self.edges, strict=True))
-        return graph.from_columns({"op": op, "token": token, "number": number}, (child, parent, slot))

@@ -1,6 +1,7 @@
 """Records of completion, a row per blank, and the shares of blanks within a rank."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ KINDS = ("raw", "class", "collapse")
 PART = 64  # blanks that are scored together
 COMPLETION = "completion"  # the kind of these records in a run
 
+Packed = tuple[bytes, torch.dtype]  # a run as `evaluation.pack` writes it, for other processes, and the type of its numbers
+
 
 def evaluate(
     run: Run,
@@ -43,50 +46,43 @@ def evaluate(
     if jobs == 1:
         table = fill(run.load_model(dtype), groups, quiet=quiet)
     else:
-        content, parts = pack(run), _parts(groups)
-        with workers(jobs) as pool:
-            tasks = [pool.submit(_fill_packed, content, part, dtype) for part in parts]
-            table = _joined((task.result() for task in tasks), len(parts), quiet=quiet)
+        table = fill((pack(run), dtype), groups, quiet=quiet, jobs=jobs)
     if not pretrained.is_packaged(run):
         suffix = f"-{sha256(candidates)[:8]}" if candidates else ""
         run.write_records(data, table, f"{COMPLETION}{suffix}")
     return table
 
 
-def fill(model: Model, groups: Sequence[Group], *, engine: str = "levels", quiet: bool = True) -> Table:
-    """Return a row per blank of groups that `questions.read` has read, in file order."""
-    parts = _parts(groups)
-    return _joined((_fill_part(model, part, engine) for part in parts), len(parts), quiet=quiet)
-
-
-def _parts(groups: Sequence[Group]) -> list[Group]:
-    """Return the groups in parts; scores depend in their last digits on the blanks of a part, not on who computes it."""
-    return [
+def fill(
+    model: Model | Packed, groups: Sequence[Group], *, engine: str = "levels", quiet: bool = True, jobs: Jobs = 1
+) -> Table:
+    """Return a row per blank of groups that `questions.read` has read, in file order. With several jobs, the run is packed."""
+    # Scores depend in their last digits on the blanks of a part, not on who computes it.
+    parts = [
         replace(group, questions=group.questions[start : start + PART])
         for group in groups
         for start in range(0, len(group.questions), PART)
     ]
+    with nullcontext() if jobs == 1 else workers(jobs) as pool:
+        if pool is None:
+            tables = (_fill_part(model, part, engine) for part in parts)
+        else:
+            tasks = [pool.submit(_fill_part, model, part, engine) for part in parts]
+            tables = (task.result() for task in tasks)
+        bar = tqdm(tables, desc=f"blanks, {PART} at a time", total=len(parts), disable=quiet or None, leave=False)
+        return records.joined(bar).sort("index").drop("index")
 
 
-def _joined(tables: Iterable[Table], count: int, *, quiet: bool) -> Table:
-    """Return the tables of `count` parts as one, in file order, with a progress bar."""
-    bar = tqdm(tables, desc=f"blanks, {PART} at a time", total=count, disable=quiet or None, leave=False)
-    return records.joined(bar).sort("index").drop("index")
-
-
-def _fill_packed(content: bytes, part: Group, dtype: torch.dtype) -> Table:
-    """Return the rows of a part, from the model of a packed run."""
-    torch.set_num_threads(1)  # processes share the machine
-    return _fill_part(unpack(content, dtype)[0], part, "levels")
-
-
-def _fill_part(model: Model, part: Group, engine: str) -> Table:
+def _fill_part(model: Model | Packed, part: Group, engine: str) -> Table:
     """Return a row per blank of a part.
 
     `index`: of the blank in its file. `correct`: whether the best candidate is right. `blank_depth`: of the truth. Without a
     model: `chance`, the share of candidates that are right, and `constant`, whether the value class that fills most blanks of
     these candidates fills it.
     """
+    if isinstance(model, tuple):
+        torch.set_num_threads(1)  # processes share the machine
+        model = unpack(*model)[0]
     rows = []
     scores_of_blanks = scores(model, [question.blank for question in part.questions], part.candidates, engine=engine)
     for question, of_blank in zip(part.questions, scores_of_blanks, strict=True):

@@ -70,10 +70,22 @@ def write(folder: Path, runs: Sequence[RunResult], extent: Extent, command: str,
     hours = sum(run.about["cpu_seconds"] for run in runs) / 3600
     page, tests = read_data("algorithmic.toml"), extent.tests
     trained_sizes = 100 * (min(tests.largest, 19) - 1) / (tests.largest - 1)  # per cent
+    columns = ("emptied, soft", "emptied, hard", "stream, soft", "stream, hard")
+    rows = [["task", "model", "paper", *columns, "restarts: worst, median, best", "holds to n"]]
+    for line in lines:
+        cells = [
+            f"{line[column]:.1f} ({line[f'{column}: restarts']}/{line['restarts']})" if column in line else "-"
+            for column in columns
+        ]
+        paper = "-" if line["paper"] is None else f"{line['paper']:g}"
+        emptied = [column for column in columns[:2] if column in line]
+        spread = "; ".join(", ".join(f"{line[f'{column}: {rank} restart']:.0f}" for rank in _SPREAD) for column in emptied)
+        holds = "; ".join(str(line[f"{column}: holds to"]) for column in emptied)
+        rows.append([tasks()[line["task"]].title, line["model"], paper, *cells, spread, holds])
     return lines, [
         "# Algorithmic patterns",
         "Joulin & Mikolov 2015, Table 2, and the tasks of Figure 2.",
-        _table(lines),
+        report.markdown_table(rows),
         page["caption"].format(extent=tests, far=", ".join(map(str, tests.far)), trained_sizes=trained_sizes),
         page["recipes"],
         "Sizes of the chosen nets. CPU minutes: of all net sizes, training and tests.",
@@ -113,23 +125,6 @@ def _lines(task: str, label: str, answers: Table, tests: StreamTests) -> Iterato
                 held = itertools.takewhile(lambda row: row[1], by_size.select("depth", "correct").rows())
                 line[f"{column}: holds to"] = max((depth for depth, _ in held), default=0)
         yield line
-
-
-def _table(lines: Sequence[Line]) -> str:
-    """Return the table of the lines."""
-    columns = ("emptied, soft", "emptied, hard", "stream, soft", "stream, hard")
-    rows = [["task", "model", "paper", *columns, "restarts: worst, median, best", "holds to n"]]
-    for line in lines:
-        cells = [
-            f"{line[column]:.1f} ({line[f'{column}: restarts']}/{line['restarts']})" if column in line else "-"
-            for column in columns
-        ]
-        paper = "-" if line["paper"] is None else f"{line['paper']:g}"
-        emptied = [column for column in columns[:2] if column in line]
-        spread = "; ".join(", ".join(f"{line[f'{column}: {rank} restart']:.0f}" for rank in _SPREAD) for column in emptied)
-        holds = "; ".join(str(line[f"{column}: holds to"]) for column in emptied)
-        rows.append([tasks()[line["task"]].title, line["model"], paper, *cells, spread, holds])
-    return report.markdown_table(rows)
 
 
 def _draw(chosen: Mapping[tuple[str, str], RunResult], folder: Path, tests: StreamTests) -> None:

@@ -37,11 +37,7 @@ def results(
     read from it the next time. config: data and depths are those of this configuration. extras: names of `extras.extras`, of
     which those are predicted that are answers to equations. given: runs by name, in which the results may be.
     """
-    files: dict[str, Sequence[str]] = {
-        "train": config.data.train,
-        "validation": config.data.validation,
-        "test": config.data.test,
-    }
+    files: dict[str, Sequence[str]] = {kind: getattr(config.data, kind) for kind in ("train", "validation", "test")}
     answered = [name for name in extras if not all_extras()[name].kind and name != "train"]
     files |= {name: (scale.file(all_extras()[name].data),) for name in answered}
     # Names depend on those of the data and on the depths, so that files of records are joined without the data.

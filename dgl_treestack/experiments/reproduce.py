@@ -2,7 +2,7 @@
 
 import itertools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,18 +56,33 @@ def reproduce(
     options = f" --seeds {' '.join(map(str, seeds))}" if seeds else ""
     for name, protocol in protocol_of.items():
         command = f"`treestack reproduce {name} --scale {scale_name}{options}`"
-        show(_write_protocol(output_dir / name, protocol, scale, command, recorded))
+        folder = output_dir / name
+        results, without_network = collection.collect(protocol, scale, output_dir, recorded)
+        lines, pairs, paragraphs = tables.make(protocol, results, without_network, scale, command)
+        for file in (tables.PAIRS, *(f"{figure}.{suffix}" for figure in protocol.figures for suffix in ("svg", "png"))):
+            (folder / file).unlink(missing_ok=True)  # of an earlier time
+        all_results = [run for group in (results | without_network).values() for run in group]
+        text = _write(folder, lines, paragraphs, all_results)
+        if pairs:
+            atomic.write_text(folder / tables.PAIRS, report.csv(pairs))
+        for figure, labels in protocol.figures.items():
+            drawn = {label: group for label, group in results.items() if group and label in (labels or results)}
+            if not all({*protocol.extras} <= {*run.sets} for group in drawn.values() for run in group):
+                logger.warning("%s: no figure %s, because the files of records have not all that it shows", name, figure)
+            elif drawn:
+                plots.draw(figure, drawn, folder / figure)
+        show(text)
     for name, runs_apart in planned_apart.items():
-        results = []
+        results_apart = []
         for config, seed in runs_apart:
             if finished := runs.finished(config, [seed], output_dir / "runs"):
-                results.append(run_result.read_any(finished[0]))
+                results_apart.append(run_result.read_any(finished[0]))
             elif f"{config.name}-{seed}" in recorded:
-                results.append(recorded[f"{config.name}-{seed}"])
-        if results:
-            command = f"`treestack reproduce {name} --scale {scale_name}`"
-            lines, paragraphs = APART[name].write(output_dir / name, results, EXTENTS[scale_name], command, scale.seeds[0])
-            show(_write(output_dir / name, lines, paragraphs, results))
+                results_apart.append(recorded[f"{config.name}-{seed}"])
+        if results_apart:
+            folder, command = output_dir / name, f"`treestack reproduce {name} --scale {scale_name}`"
+            lines, paragraphs = APART[name].write(folder, results_apart, EXTENTS[scale_name], command, scale.seeds[0])
+            show(_write(folder, lines, paragraphs, results_apart))
     return code
 
 
@@ -130,25 +145,4 @@ def _write(folder: Path, lines: Sequence[Line], paragraphs: Sequence[str], resul
     atomic.write_text(folder / "table.md", text)
     atomic.write_text(folder / "table.csv", report.csv(lines))
     archive.write(folder / RECORDS, results)
-    return text
-
-
-def _write_protocol(folder: Path, protocol: Protocol, scale: Scale, command: str, given: Mapping[str, RunResult]) -> str:
-    """Write table, pairs, records and figures of a protocol, and delete those of an earlier time. Returns the table's text.
-
-    given: runs of files of records, by name; the others are in the neighbouring folder `runs`.
-    """
-    results, without_network = collection.collect(protocol, scale, folder.parent, given)
-    lines, pairs, paragraphs = tables.make(protocol, results, without_network, scale, command)
-    for name in (tables.PAIRS, *(f"{figure}.{suffix}" for figure in protocol.figures for suffix in ("svg", "png"))):
-        (folder / name).unlink(missing_ok=True)
-    text = _write(folder, lines, paragraphs, [run for group in (results | without_network).values() for run in group])
-    if pairs:
-        atomic.write_text(folder / tables.PAIRS, report.csv(pairs))
-    for figure, labels in protocol.figures.items():
-        drawn = {label: group for label, group in results.items() if group and label in (labels or results)}
-        if not all({*protocol.extras} <= {*run.sets} for group in drawn.values() for run in group):
-            logger.warning("%s: no figure %s, because the files of records have not all that it shows", folder.name, figure)
-        elif drawn:
-            plots.draw(figure, drawn, folder / figure)
     return text

@@ -148,19 +148,13 @@ def _numbers(protocol: Protocol, lines: Sequence[Line]) -> tuple[list[list[str]]
         cells = []
         for line in lines_of_row:
             ours = "-" if line["ours"] is None else report.spread(line["ours"], line["ours sd"])
-            paper = "-" if line["paper"] is None else _printed(line["paper"], line["paper sd"])
-            cells.append(f"{paper} / {ours}" if line["measured"] in printed else ours)
+            papers = []  # with two decimals or as many as the paper prints; a whole number, as of epochs, with none
+            for number in (number for number in (line["paper"], line["paper sd"]) if number is not None):
+                decimals = 0 if isinstance(number, int) else max(2, len(str(number).partition(".")[2]))
+                papers.append(f"{number:.{decimals}f}")
+            cells.append(f"{' ± '.join(papers) or '-'} / {ours}" if line["measured"] in printed else ours)
         rows.append([row.label, *cells, lines_of_row[0]["seeds"]])
     return rows, untrained
-
-
-def _printed(mean: float, deviation: float | None) -> str:
-    """Return a paper's number as text, with two decimals or as many as it prints; a whole number, as of epochs, with none."""
-    texts = []
-    for number in (mean,) if deviation is None else (mean, deviation):
-        decimals = 0 if isinstance(number, int) else max(2, len(str(number).partition(".")[2]))
-        texts.append(f"{number:.{decimals}f}")
-    return " ± ".join(texts)
 
 
 def _settings(protocol: Protocol, results: Results, scale: Scale) -> list[str]:

@@ -19,7 +19,7 @@ part.
 import hashlib
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from zlib import crc32
@@ -80,8 +80,33 @@ class Assembly:
 
     def add(self, block: int, names: Mapping[PlanCell, Sequence[str]], plan: Mapping[PlanCell, int]) -> None:
         """Add a block. names: cell -> its parts, in order. plan: cell -> number of pairs."""
-        keys: set[bytes] = set()
-        raw = [pair for cell in plan for name in names.get(cell, ()) for pair in self._new(cell, name, keys)]
+        keys = set[bytes]()  # of the pairs of this block so far
+        raw = list[tuple[tuple[str, int], PlanCell, Difference]]()  # part and row, cell and local features of a pair
+        parts_of_plan = [(cell, name) for cell in plan for name in names.get(cell, ())]
+        for cell, name in parts_of_plan:
+            # parts are read again in every round, 30 us a pair; in memory a pair takes 1.5 KB
+            keys_of_rows, sides_of_rows, differences = [], [], list[Difference]()
+            for pair in self.parts.rows(name):
+                keys_of_rows.append(tuple(map(bytes.fromhex, pair["keys"])))
+                sides_of_rows.append(tuple(map(bytes.fromhex, pair["sides"])))
+                features, values = pair["difference"]
+                differences.append((np.array(features, np.int32), np.array(values, np.float32)))
+            sought, is_known = np.array(keys_of_rows, KEY).reshape(-1, 2), np.zeros(len(keys_of_rows), bool)
+            if len(self.keys):
+                places = np.minimum(np.searchsorted(self.keys, sought), len(self.keys) - 1)
+                is_known = (self.keys[places] == sought).any(axis=1)
+            self.raw_pairs[cell] += len(keys_of_rows)
+            for number, (keys_of_pair, sides) in enumerate(zip(keys_of_rows, sides_of_rows, strict=True)):
+                if is_known[number] or not keys.isdisjoint(keys_of_pair):
+                    self.dropped["duplicate", cell.depth] += 1
+                elif cell.fold == "train" and not self.held_out.isdisjoint(sides):
+                    self.dropped["side of an evaluation equation", cell.depth] += 1
+                else:
+                    keys.update(keys_of_pair)
+                    if cell.fold != "train" and cell.depth > SMALL:
+                        self.held_out.update(sides)
+                    self.new[cell] += 1
+                    raw.append(((name, number), cell, differences[number]))
         new_keys = np.sort(np.array([*keys], KEY))
         self.keys = np.insert(self.keys, np.searchsorted(self.keys, new_keys), new_keys)
         digest = hashlib.sha256(repr((block, [place for place, *_ in raw])).encode()).digest()
@@ -102,49 +127,17 @@ class Assembly:
                 counts[cell] += 1
                 self.chosen[cell].setdefault(name, array("I")).append(row)
 
-    def _new(self, cell: PlanCell, name: str, keys: set[bytes]) -> Iterator[tuple[tuple[str, int], PlanCell, Difference]]:
-        """Yield part and row, cell and local features of the pairs of a part that pass the first two gates.
-
-        keys: of the pairs of this block so far, updated.
-        """
-        # parts are read again in every round, 30 us a pair; in memory a pair takes 1.5 KB
-        rows = [
-            (
-                tuple(map(bytes.fromhex, row["keys"])),
-                tuple(map(bytes.fromhex, row["sides"])),
-                (np.array(row["difference"][0], np.int32), np.array(row["difference"][1], np.float32)),
-            )
-            for row in self.parts.rows(name)
-        ]
-        sought = np.array([keys_of_pair for keys_of_pair, *_ in rows], KEY).reshape(-1, 2)
-        is_known = np.zeros(len(rows), bool)
-        if len(self.keys):
-            is_known = (self.keys[np.minimum(np.searchsorted(self.keys, sought), len(self.keys) - 1)] == sought).any(axis=1)
-        self.raw_pairs[cell] += len(rows)
-        for number, (keys_of_pair, sides, difference) in enumerate(rows):
-            if is_known[number] or not keys.isdisjoint(keys_of_pair):
-                self.dropped["duplicate", cell.depth] += 1
-            elif cell.fold == "train" and not self.held_out.isdisjoint(sides):
-                self.dropped["side of an evaluation equation", cell.depth] += 1
-            else:
-                keys.update(keys_of_pair)
-                if cell.fold != "train" and cell.depth > SMALL:
-                    self.held_out.update(sides)
-                self.new[cell] += 1
-                yield (name, number), cell, difference
-
 
 def balanced(
-    differences: Sequence[Difference],
-    groups: Sequence[int],
-    rng: np.random.Generator,
-    tolerance: float = 1.5,
+    differences: Sequence[Difference], groups: Sequence[int], rng: np.random.Generator, tolerance: float = 1.5
 ) -> np.ndarray:
     """Return the indices of the pairs to keep, in order.
 
     groups: per pair, the depth group within which it is balanced. tolerance: maximum ratio of the frequencies of the two signs
     of the score, in each bin of its absolute value.
     """
+    from sklearn.linear_model import LogisticRegression  # takes a second to load, and worker processes do not need it
+
     if not differences:
         return np.zeros(0, int)
     features, values = (np.concatenate(arrays) for arrays in zip(*differences, strict=True))
@@ -156,7 +149,16 @@ def balanced(
         pairs = np.flatnonzero(np.asarray(groups) == group)
         if len(pairs) < FEWEST:
             continue
-        margin = _margins(rows[pairs], rng)
+        # per pair the score of the true member minus that of the false one, from a model that has not seen the pair
+        rows_of_group, part, margin = rows[pairs], rng.permutation(len(pairs)) % PARTS, np.zeros(len(pairs))
+        for held_out in range(PARTS):
+            train, test = np.flatnonzero(part != held_out), np.flatnonzero(part == held_out)
+            # without intercept, the linear score of a difference changes sign when the members are exchanged
+            signs = np.where(rng.random(len(train)) < 0.5, 1.0, -1.0)
+            model = LogisticRegression(C=STRENGTH, fit_intercept=False, max_iter=300)
+            model.fit(rows_of_group[train].multiply(signs[:, None]).tocsr(), signs > 0)
+            margin[test] = rows_of_group[test] @ model.coef_[0]
+        margin = margin.round(6)  # between processors, margins differ by 2e-11
         for members in np.array_split(np.argsort(np.abs(margin), kind="stable"), BINS):
             positive, negative = members[margin[members] > 0], members[margin[members] < 0]
             for many, few in ((positive, negative), (negative, positive)):
@@ -164,22 +166,6 @@ def balanced(
                 if surplus > 0:
                     keep[pairs[rng.choice(many, size=surplus, replace=False)]] = False
     return np.flatnonzero(keep)
-
-
-def _margins(rows: csr_matrix, rng: np.random.Generator) -> np.ndarray:
-    """Return per pair the score of the true member minus that of the false one, from a model that has not seen the pair."""
-    from sklearn.linear_model import LogisticRegression  # takes a second to load, and worker processes do not need it
-
-    part = rng.permutation(rows.shape[0]) % PARTS
-    margin = np.zeros(rows.shape[0])
-    for held_out in range(PARTS):
-        train, test = np.flatnonzero(part != held_out), np.flatnonzero(part == held_out)
-        # without intercept, the linear score of a difference changes sign when the members are exchanged
-        signs = np.where(rng.random(len(train)) < 0.5, 1.0, -1.0)
-        model = LogisticRegression(C=STRENGTH, fit_intercept=False, max_iter=300)
-        model.fit(rows[train].multiply(signs[:, None]).tocsr(), signs > 0)
-        margin[test] = rows[test] @ model.coef_[0]
-    return margin.round(6)  # between processors, margins differ by 2e-11
 
 
 def tokens(expression: Expression) -> list[str]:

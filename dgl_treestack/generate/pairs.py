@@ -12,13 +12,14 @@ A style yields candidates; `PairMaker` certifies which of them are false. The pa
 `presets.paper_labels`: it leaks.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from dgl_treestack.generate.folds import in_partition, key_of
 from dgl_treestack.generate.grow import CONSTANTS, Grower
-from dgl_treestack.generate.nodes import Node, verdict_on
+from dgl_treestack.generate.nodes import Node, to_expression, verdict_on
 from dgl_treestack.generate.rewrite import FALSE_RULES, SAME, Derivation, rule_index
 from dgl_treestack.truth import Verdict
 
@@ -32,20 +33,15 @@ WHOLE_SIDE = 2  # minimum depth of a side that a model could memorise
 _NUDGES = 4  # further rewrites of an equation whose key exists already or belongs to another family of presets
 
 
-def positions(root: Node) -> list[tuple[int, Node, str]]:
-    """Return all positions below the root, in pre-order: index, the subtree there, and parent operator and slot as text."""
-    below: list[tuple[int, Node, str]] = []
+def swaps(grower: Grower, root: Node, tries: int = 24) -> Iterator[Node]:
+    """Yield equations of the same depth and tokens, with two different, disjoint subtrees exchanged."""
+    # positions below the root, in pre-order: index, the subtree there, and parent operator and slot as text
+    candidates, middle = list[tuple[int, Node, str]](), root.children[0].size
     pending = [(child, f"{root.name}/{i}") for i, child in reversed(list(enumerate(root.children)))]
     while pending:
         node, slot = pending.pop()
-        below.append((len(below) + 1, node, slot))
+        candidates.append((len(candidates) + 1, node, slot))
         pending.extend((child, f"{node.name}/{i}") for i, child in reversed(list(enumerate(node.children))))
-    return below
-
-
-def swaps(grower: Grower, root: Node, tries: int = 24) -> Iterator[Node]:
-    """Yield equations of the same depth and tokens, with two different, disjoint subtrees exchanged."""
-    candidates, middle = positions(root), root.children[0].size
     for _ in range(tries):
         first, node, slot = grower.pick(candidates)
         keep_pairs, same_side = grower.rng.random() < PAIR_KEEPING, grower.rng.random() < SAME_SIDE
@@ -91,12 +87,6 @@ class Member:
     root: Node
     key: str
     verdict: Verdict
-
-
-def certified(root: Node, key: str, verdict: str) -> Member | None:
-    """Return the member of a pair if it has the verdict."""
-    certificate = verdict_on(*root.children, expected=verdict)
-    return Member(root, key, certificate) if certificate.verdict == verdict else None
 
 
 @dataclass(frozen=True)
@@ -172,8 +162,8 @@ class PairMaker:
                 break
             if key := self._new_key(changed.root):
                 # sound rules may pass an undefined term, as in 1 = 0*(1/0) = 0, so a derivation does not suffice
-                member = certified(changed.root, key, "holds")
-                return (changed, member) if member else None
+                verdict = verdict_on(*changed.root.children, expected="holds")
+                return (changed, Member(changed.root, key, verdict)) if verdict.verdict == "holds" else None
             changed = self.grower.further(changed, depth, 1)
         return None
 
@@ -182,12 +172,14 @@ class PairMaker:
         for root in candidates:
             small, large = sorted((true.root.size, root.size))
             key = self._new_key(root) if large <= SIZE_RATIO * small else None
-            false = certified(root, key, "refuted") if key else None
-            if false and false.key != true.key:
-                self.seen |= {true.key, false.key}
+            verdict = verdict_on(*root.children, expected="refuted") if key and key != true.key else None
+            if key and verdict and verdict.verdict == "refuted":
+                false = Member(root, key, verdict)
+                self.seen |= {true.key, key}
                 sides = (*true.root.children, *root.children)
                 whole_sides = frozenset(key_of(side) for side in sides if side.depth >= WHOLE_SIDE)
-                return Pair(true, false, family, style, derivation.to_lists(), whole_sides)
+                steps = json.loads(json.dumps(derivation.steps, default=lambda node: str(to_expression(node))))
+                return Pair(true, false, family, style, steps, whole_sides)
         return None
 
     def _new_key(self, root: Node) -> str | None:

@@ -181,16 +181,6 @@ class Derivation:
     root: Node
     steps: tuple[Step, ...]
 
-    def to_lists(self) -> list[list[Any]]:
-        """Return the steps as plain data for a file."""
-
-        def plain(entry: Any) -> Any:
-            if isinstance(entry, tuple):
-                return [plain(node) for node in entry]
-            return str(to_expression(entry)) if isinstance(entry, Node) else entry
-
-        return [[plain(entry) for entry in step] for step in self.steps]
-
 
 def apply_to_both(pool: Pool, name: str, root: Node, operands: Sequence[Node] = (), slot: int = 0) -> Node:
     """Apply a function to both sides, or a binary operator with the operands of the left and right side in the given slot."""

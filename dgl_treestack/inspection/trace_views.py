@@ -57,10 +57,25 @@ def outline(traces: Mapping[str, Trace]) -> str:
             corner, continued = ("└ ", "  ") if child == children[-1] else ("├ ", "│ ")
             pending.append((child, branch_of_children + corner, branch_of_children + continued))
     width = max(TREE_WIDTH, *(len(branch) for branch in branches))
-    columns = [_node_texts(trace) for trace in traces.values()]
+    cells_of_node: list[list[str]] = [[] for _ in branches]
+    for trace in traces.values():
+        blocks = [""] * tree.size  # a stack is a block per row, the top row first; a full one is the largest norm in the tree
+        for stack in trace.stacks.values():
+            norms = np.linalg.norm(stack, axis=2)
+            levels = np.ceil(norms / max(float(norms.max(initial=0.0)), 1e-30) * (len(SHADES) - 1)).astype(int)
+            blocks = [
+                f"{before} [{''.join(SHADES[level] for level in row)}]" for before, row in zip(blocks, levels, strict=True)
+            ]
+        for node, block in enumerate(blocks):  # a cell, such as `push 0.72 pop 0.06 noop 0.22 [█▂   ]`
+            means = {name: values[node] for name, values in trace.actions.items()}
+            has_actions = bool(means) and not np.isnan(next(iter(means.values())))
+            actions = " ".join(f"{name} {mean:.2f}" for name, mean in means.items()) + block if has_actions else ""
+            answer = trace.answers.get(node, {"predicted": "", "correct": None})
+            wrong = "(wrong)" if answer["correct"] is False else ""
+            cells_of_node[node].append(" ".join(filter(None, (answer["predicted"], wrong, actions))))
     lines = [str(tree), *(f"  {name}: {score_text(trace)}" for name, trace in traces.items())]
     for node, branch in enumerate(branches):
-        cells = "  |  ".join(column[node] for column in columns if column[node])
+        cells = "  |  ".join(filter(None, cells_of_node[node]))
         lines.append(f"{branch:<{width}}  {cells}{'  <- most apart' if node == most_apart else ''}".rstrip())
     return "\n".join(lines)
 
@@ -89,27 +104,6 @@ def correctness_table(traces: Mapping[str, Sequence[Trace]]) -> str:
         text = ", ".join("right" if right else "wrong" for right in row)
         lines.append(f"  {text:<{8 * len(row)}} {count:>7}  {100 * count / total:5.1f} %")
     return "\n".join(lines)
-
-
-def _node_texts(trace: Trace) -> list[str]:
-    """Return per node its answer, actions and stack as text, such as `push 0.72 pop 0.06 noop 0.22 [█▂   ]`, or "" without.
-
-    A stack is a block per row, the top row first; a full block is the largest norm in the tree.
-    """
-    blocks = [""] * trace.tree.size
-    for stack in trace.stacks.values():
-        norms = np.linalg.norm(stack, axis=2)
-        levels = np.ceil(norms / max(float(norms.max(initial=0.0)), 1e-30) * (len(SHADES) - 1)).astype(int)
-        blocks = [f"{before} [{''.join(SHADES[level] for level in row)}]" for before, row in zip(blocks, levels, strict=True)]
-    texts = []
-    for node, block in enumerate(blocks):
-        means = {name: values[node] for name, values in trace.actions.items()}
-        has_actions = bool(means) and not np.isnan(next(iter(means.values())))
-        actions = " ".join(f"{name} {mean:.2f}" for name, mean in means.items()) + block if has_actions else ""
-        answer = trace.answers.get(node, {"predicted": "", "correct": None})
-        wrong = "(wrong)" if answer["correct"] is False else ""
-        texts.append(" ".join(filter(None, (answer["predicted"], wrong, actions))))
-    return texts
 
 
 def draw_trace(name: str, trace: Trace) -> Figure:

@@ -37,7 +37,24 @@ def draw_data(report: Mapping[str, Any]) -> Figure:
         _draw_counts(axes[0], audited["verdicts"])
         if leakage[name]:
             axes[1].set_title("leakage, five-fold by pair", loc="left", fontsize=10)
-            _draw_leakage(axes[1], leakage[name])
+            rows = leakage[name]
+            names = list(rows[0]["baselines"])
+            for i, baseline in enumerate(names):
+                scores = [row["baselines"][baseline] for row in rows]
+                axes[1].errorbar(
+                    [x + 0.15 * (i - (len(names) - 1) / 2) for x in range(len(rows))],
+                    [score["accuracy"] for score in scores],
+                    yerr=[score["standard_error"] for score in scores],
+                    **{**line(i), "linestyle": "none"}, markersize=5, capsize=2, linewidth=1, label=baseline,
+                )  # fmt: skip
+            for x, row in enumerate(rows):
+                style = {"color": "black", "linewidth": 1, "linestyle": (0, (4, 2))}
+                axes[1].plot([x - 0.45, x + 0.45], [row["majority"]] * 2, **style, label=None if x else "commoner label")
+            axes[1].set_xticks(range(len(rows)), [row["depths"] for row in rows])
+            axes[1].set_xlim(-0.6, len(rows) - 0.4)
+            axes[1].grid(axis="x", visible=False)
+            axes[1].set(xlabel="depths", ylabel="right (%)")
+            axes[1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
         elif columns == 2:
             axes[1].set_axis_off()
     return figure
@@ -80,25 +97,3 @@ def _draw_counts(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     axes.legend(fontsize=8, loc="upper left", ncols=2)
     low, high = axes.get_ylim()
     axes.set_ylim(low, high + 0.2 * (high - low))
-
-
-def _draw_leakage(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Draw a point with its standard error per depth group and baseline; a dashed line is the share of the frequent label."""
-    names = list(rows[0]["baselines"])
-    for i, name in enumerate(names):
-        scores = [row["baselines"][name] for row in rows]
-        style = line(i)
-        axes.errorbar(
-            [x + 0.15 * (i - (len(names) - 1) / 2) for x in range(len(rows))],
-            [score["accuracy"] for score in scores],
-            yerr=[score["standard_error"] for score in scores],
-            color=style["color"], marker=style["marker"], linestyle="none", markersize=5, capsize=2, linewidth=1, label=name,
-        )  # fmt: skip
-    for x, row in enumerate(rows):
-        label = "commoner label" if x == 0 else None
-        axes.plot([x - 0.45, x + 0.45], [row["majority"]] * 2, color="black", linewidth=1, linestyle=(0, (4, 2)), label=label)
-    axes.set_xticks(range(len(rows)), [row["depths"] for row in rows])
-    axes.set_xlim(-0.6, len(rows) - 0.4)
-    axes.grid(axis="x", visible=False)
-    axes.set(xlabel="depths", ylabel="right (%)")
-    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -22,12 +22,12 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     figure = Figure(figsize=(9.0, 3.6 * len(sets)), layout="constrained")
     panels = figure.subplots(len(sets), len(PANELS), sharey="row", squeeze=False)
     for row, name in zip(panels, sets, strict=True):
-
-        def tops(run: RunResult, name: str = name) -> dict[int, list[float]]:
-            by_depth = records.by(run.of(name)).items()
-            return {depth: [top(blanks, kind, limit) for kind, limit, _ in PANELS] for depth, blanks in by_depth}
-
-        draw_seeds(row, groups, tops)
+        tables_of_runs = {label: [records.by(run.of(name)) for run in runs] for label, runs in groups.items()}
+        draw_seeds(
+            row,
+            tables_of_runs,
+            lambda tables: {n: [top(of, kind, limit) for kind, limit, _ in PANELS] for n, of in tables.items()},
+        )
         depths = sorted({depth for axes in row for drawn in axes.get_lines() for depth in drawn.get_xdata()})
         for axes, (_, _, title) in zip(row, PANELS, strict=True):
             axes.set(xticks=depths, title=title + SETS[name], xlabel="depth of the equation")

@@ -7,7 +7,6 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dgl_treestack.data import records
@@ -51,11 +50,29 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     has_deep = bool(names_of_deep) and all(names_of_deep[0] in run.sets for run in all_runs)
     figure = Figure(figsize=(11.0 if has_deep else 7.2, 4.2), layout="constrained")
     panels = figure.subplots(1, 1 + has_deep, sharey=True, squeeze=False)[0]
-    _draw_panel(panels[0], groups, "test")
+    group_by, trained = all_runs[0].config.data.group_by, all_runs[0].trained
+    x_label = AXES[group_by] if all_runs[0].config.data.language == MATH.name else AXES[group_by].replace("equation", "tree")
+    for axes, name in zip(panels, ("test", *names_of_deep), strict=False):
+        tables_of_runs = {label: [large_depths(run, name) for run in group] for label, group in groups.items()}
+        draw_seeds([axes], tables_of_runs, lambda tables: {depth: accuracy(table) for depth, table in tables.items()})
+        # If test sets differ, the majority of a depth is that of the first run with this depth.
+        all_tables = [tables for of_label in tables_of_runs.values() for tables in of_label]
+        first_tables = {depth: table for tables in reversed(all_tables) for depth, table in tables.items()}
+        depths = sorted(first_tables)
+        shares = [records.majority(first_tables[depth]) for depth in depths]
+        axes.plot(depths, shares, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label="majority class")
+        axes.set_xticks(depths if len(depths) <= MAX_TICKS else depths[:: -(-len(depths) // MAX_TICKS)])
+        axes.set_xlim(depths[0] - 0.5, depths[-1] + 0.5)
+        left, right = axes.get_xlim()
+        start, stop = max(left, trained.start - 0.5), min(right, trained.stop - 0.5)
+        if start < stop and (start, stop) != (left, right):  # a shade over the training depths
+            axes.axvspan(start, stop, color="0.92", zorder=0)
+            title = "training depths" if group_by == "depth" else "training set"
+            axes.text(stop - 0.1, axes.get_ylim()[1], title, ha="right", va="top", fontsize=8, color="0.35")
+        axes.set_xlabel(x_label)
     panels[0].set_ylabel("accuracy (%)")
     panels[0].legend(fontsize=8)
     if has_deep:
-        _draw_panel(panels[1], groups, names_of_deep[0])
         panels[1].set_title("another test set: deep")
     return figure
 
@@ -68,27 +85,3 @@ def large_depths(run: RunResult, name_of_set: str = "test") -> dict[int, Table]:
         message = f"No value of {group_by!r} in its test set has the {MIN_EQUATIONS} trees that a point needs. Evaluate more."
         raise DataError(message, run.folder)
     return groups
-
-
-def _draw_panel(axes: Axes, groups: Mapping[str, Sequence[RunResult]], name_of_set: str) -> None:
-    """Draw the curves of all groups on a set, the share of the more frequent label, and a shade over the training depths."""
-    draw_seeds([axes], groups, lambda run: {n: accuracy(table) for n, table in large_depths(run, name_of_set).items()})
-    runs = [run for group in groups.values() for run in group]
-    group_by = runs[0].config.data.group_by
-    # If test sets differ, the majority of a depth is that of the first run with this depth.
-    majority = {
-        depth: records.majority(table) for run in reversed(runs) for depth, table in large_depths(run, name_of_set).items()
-    }
-    depths = sorted(majority)
-    shares = [majority[depth] for depth in depths]
-    axes.plot(depths, shares, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label="majority class")
-    axes.set_xticks(depths if len(depths) <= MAX_TICKS else depths[:: -(-len(depths) // MAX_TICKS)])
-    axes.set_xlim(depths[0] - 0.5, depths[-1] + 0.5)
-    trained, (left, right) = runs[0].trained, axes.get_xlim()
-    start, stop = max(left, trained.start - 0.5), min(right, trained.stop - 0.5)
-    if start < stop and (start, stop) != (left, right):
-        axes.axvspan(start, stop, color="0.92", zorder=0)
-        title = "training depths" if group_by == "depth" else "training set"
-        axes.text(stop - 0.1, axes.get_ylim()[1], title, ha="right", va="top", fontsize=8, color="0.35")
-    is_of_equations = runs[0].config.data.language == MATH.name
-    axes.set_xlabel(AXES[group_by] if is_of_equations else AXES[group_by].replace("equation", "tree"))

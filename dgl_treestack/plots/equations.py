@@ -27,11 +27,7 @@ def draw(manifests: Sequence[Mapping[str, Any]]) -> Figure:
     width = 0.85 / len(histograms)
     for i, (name, histogram) in enumerate(histograms):
         centres = [depth + (i - (len(histograms) - 1) / 2) * width for depth in histogram]
-        style: dict[str, Any] = {
-            "color": COLOURS[i % len(COLOURS)],
-            "hatch": _HATCHES[i % len(_HATCHES)],
-            "edgecolor": "white",
-        }
+        style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "hatch": _HATCHES[i % len(_HATCHES)], "edgecolor": "white"}
         label = f"{name} ({sum(histogram.values()):,})"
         axes.bar(centres, list(histogram.values()), width, linewidth=0, label=label, **style)
     axes.set_xticks(sorted({depth for _, histogram in histograms for depth in histogram}))

@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from dgl_treestack.data import records
+from dgl_treestack.data.records import Table
 from dgl_treestack.plots import draw_seeds
 from dgl_treestack.plots.depth import MIN_EQUATIONS
 from dgl_treestack.results.metrics import mean
@@ -21,12 +22,11 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     """
     figure = Figure(figsize=(9.0, 3.8), layout="constrained")
     panels = figure.subplots(1, len(PANELS), sharey=True)
-
-    def in_use(run: RunResult) -> dict[int, list[float]]:
-        large = {depth: table for depth, table in records.by(run.of("usage")).items() if len(table) >= MIN_EQUATIONS}
-        return {depth: [mean(table, key) for key, _ in PANELS] for depth, table in large.items()}
-
-    draw_seeds(panels, groups, in_use)
+    tables_of_runs: dict[str, list[dict[int, Table]]] = {}
+    for label, runs in groups.items():
+        by_depth = [records.by(run.of("usage")).items() for run in runs]
+        tables_of_runs[label] = [{n: table for n, table in of_run if len(table) >= MIN_EQUATIONS} for of_run in by_depth]
+    draw_seeds(panels, tables_of_runs, lambda tables: {n: [mean(of, key) for key, _ in PANELS] for n, of in tables.items()})
     for axes, (_, title) in zip(panels, PANELS, strict=True):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set(title=title, xlabel="depth of the equation")

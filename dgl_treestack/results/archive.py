@@ -35,8 +35,24 @@ def write(path: Path, runs: Sequence[RunResult]) -> None:
     tables, description = [], []
     for number, run in enumerate(runs):
         epochs = pl.DataFrame(run.rows, infer_schema_length=None).with_columns(set=pl.lit(EPOCHS, CATEGORY))
-        tables += [table.with_columns(run=pl.lit(number, pl.Int32)) for table in (_reduced(run.answers), epochs)]
-        about = {**run.about, "sets": [name for name in run.sets if name not in with_vectors(run.answers)]}
+        left_out = with_vectors(run.answers)
+        answers = run.answers.filter(~pl.col("set").cast(pl.String).is_in(left_out))
+        numbers = [name for name, kind in answers.schema.items() if kind.is_numeric() or kind == pl.Boolean or name == "label"]
+        answers = answers.select(pl.col(TEXTS).cast(CATEGORY), *(name for name in numbers if name not in TEXTS))
+        # Scores of 16 bits for 120,000 equations and 70 runs would be 17 MB; the answer and the order within the pair take
+        # 1.3 bits an equation.
+        level: pl.Expr = pl.lit(None)
+        if answers.schema["label"].is_integer():
+            score, is_positive = pl.col("score"), (pl.col("label") == 1) == pl.col("correct")
+            least, most = (extreme.over("set", "pair", is_positive) for extreme in (score.min(), score.max()))
+            is_farther = pl.when(is_positive).then(score > least).otherwise(score < most)
+            size = 1 + (is_farther & pl.col("pair").is_not_null()).cast(pl.Int8)
+            has_level = score.is_not_null() & pl.col("label").is_in([0, 1])
+            level = pl.when(has_level).then(pl.when(is_positive).then(size).otherwise(-size))
+        answers = answers.with_columns(score=level.cast(pl.Int8))
+        answers = answers.with_columns(correct=pl.when(pl.col("score").is_null()).then("correct"))
+        tables += [table.with_columns(run=pl.lit(number, pl.Int32)) for table in (answers, epochs)]
+        about = {**run.about, "sets": [name for name in run.sets if name not in left_out]}
         about = {name: entry for name, entry in about.items() if entry}
         description.append({"config": configuration.dump(run.config), "seed": run.seed, "about": about})
     table = pl.concat(tables, how="diagonal_relaxed")
@@ -85,23 +101,3 @@ def with_vectors(answers: Table) -> set[str]:
     """Return the names of the sets whose records have entries of several numbers, so that they are left out."""
     vectors = answers.filter(pl.any_horizontal(pl.lit(value=False), pl.selectors.nested().is_not_null()))
     return set(vectors["set"].cast(pl.String))
-
-
-def _reduced(answers: Table) -> Table:
-    """Return the rows and columns of answers that are stored."""
-    answers = answers.filter(~pl.col("set").cast(pl.String).is_in(with_vectors(answers)))
-    is_number = {name: kind.is_numeric() or kind == pl.Boolean for name, kind in answers.schema.items()}
-    numbers_and_label = [name for name in answers.columns if name == "label" or (is_number[name] and name not in TEXTS)]
-    answers = answers.select(pl.col(TEXTS).cast(CATEGORY), *numbers_and_label)
-    # Scores of 16 bits for 120,000 equations and 70 runs would be 17 MB; the answer and the order within the pair take
-    # 1.3 bits an equation.
-    level: pl.Expr = pl.lit(None)
-    if answers.schema["label"].is_integer():
-        score, is_positive = pl.col("score"), (pl.col("label") == 1) == pl.col("correct")
-        of_pair = ("set", "pair", is_positive)
-        is_farther = pl.when(is_positive).then(score > score.min().over(of_pair)).otherwise(score < score.max().over(of_pair))
-        size = 1 + (is_farther & pl.col("pair").is_not_null()).cast(pl.Int8)
-        has_level = score.is_not_null() & pl.col("label").is_in([0, 1])
-        level = pl.when(has_level).then(pl.when(is_positive).then(size).otherwise(-size))
-    answers = answers.with_columns(score=level.cast(pl.Int8))
-    return answers.with_columns(correct=pl.when(pl.col("score").is_null()).then("correct"))

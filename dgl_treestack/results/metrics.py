@@ -81,9 +81,8 @@ def pair_accuracy(table: Table) -> float:
     pairs = correct.join(incorrect, on="pair")
     if not len(pairs):
         return math.nan
-    higher, equal = (
-        int(column.sum()) for column in (pairs["score"] > pairs["score_right"], pairs["score"] == pairs["score_right"])
-    )
+    higher = int((pairs["score"] > pairs["score_right"]).sum())
+    equal = int((pairs["score"] == pairs["score_right"]).sum())
     return 100 * (higher + 0.5 * equal) / len(pairs)
 
 

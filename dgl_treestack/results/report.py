@@ -30,9 +30,7 @@ _FAMILIES = "A family is all equations of one root derivation. "
 def read_runs(folders: Sequence[Path], *, on: str = "", cuts: bool = True) -> list[RunResult]:
     """Read run folders. on: as of `run_result.read`. cuts: whether equations with a value on a branch cut count."""
     runs = [read(folder, on) for folder in folders]
-    if cuts:
-        return runs
-    return [replace(run, answers=without_cuts(run.answers)) for run in runs]
+    return runs if cuts else [replace(run, answers=without_cuts(run.answers)) for run in runs]
 
 
 def tabulate(folders: Sequence[Path], metric: str = "accuracy", *, depths: bool = False, cuts: bool = True) -> list[Line]:
@@ -137,13 +135,11 @@ def answers_of_runs(runs: Sequence[RunResult]) -> AnswersOf:
 def lines_table(lines: Sequence[Line]) -> str:
     """Return lines of comparisons as a Markdown table; the paper's numbers with all digits, other fractions with three."""
     titles = [title for title in lines[0] if title not in ("permuted", "unit")]
-
-    def cell(title: str, value: Any) -> str:
-        if value is None:
-            return "-"
-        return f"{value:.3g}" if isinstance(value, float) and title != "paper" else str(value)
-
-    return markdown_table([titles, *([cell(title, line[title]) for title in titles] for line in lines)])
+    rows = [titles]
+    for line in lines:
+        rounded = {title: f"{line[title]:.3g}" for title in titles if title != "paper" and isinstance(line[title], float)}
+        rows.append([rounded.get(title, "-" if line[title] is None else str(line[title])) for title in titles])
+    return markdown_table(rows)
 
 
 def csv(rows: Sequence[Line]) -> str:

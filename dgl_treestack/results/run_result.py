@@ -102,11 +102,9 @@ def read(folder: Path, on: str = "") -> RunResult:
     validation = records.joined(run.read_records(name) for name in data.validation)
     files = [on] if on else data.test or [name for name in run.evaluated_data() if name not in data.validation]
     tables = [run.read_records(name) for name in files]
-    test = records.joined(
-        tables
-        if len(files) == 1
-        else (table.with_columns(file=pl.lit(name)) for name, table in zip(files, tables, strict=True))
-    )
+    if len(files) != 1:
+        tables = [table.with_columns(file=pl.lit(name)) for name, table in zip(files, tables, strict=True)]
+    test = records.joined(tables)
     if not len(test):
         raise DataError(f"The run has no test records. Evaluate it: treestack evaluate {folder} FILE.", folder)
     # Records of nodes have the depth of the node in `depth`; a run is trained on depths of whole trees.

@@ -39,14 +39,7 @@ BRANCHES: dict[str, tuple[str, float, float]] = {
     **{name: ("imag", -1.0, 1.0) for name in ("atan", "asinh")},
     "acosh": ("real", 1.0, math.inf),
 }
-RECIPROCAL_ARGUMENT = {
-    "acsc": "asin",
-    "asec": "acos",
-    "acot": "atan",
-    "acsch": "asinh",
-    "asech": "acosh",
-    "acoth": "atanh",
-}
+RECIPROCAL_ARGUMENT = {"acsc": "asin", "asec": "acos", "acot": "atan", "acsch": "asinh", "asech": "acosh", "acoth": "atanh"}
 # Function -> the part of its argument, "real" or "imag", in which it saturates.
 SATURATING = {"tan": "imag", "cot": "imag", "tanh": "real", "coth": "real"}
 RECIPROCAL_VALUE = {"csc": "sin", "sec": "cos", "csch": "sinh", "sech": "cosh"}
@@ -218,7 +211,15 @@ def apply_exactly(name: str, arguments: Sequence[Any], noise: Midpoints | Interv
     if name == "Pow":
         if not x.is_zero() and x.contains(0):
             raise Unresolved
-        return noise.reduced(_power(x, arguments[1]))
+        exponent = arguments[1]
+        rough = complex(exponent)
+        if x == 0:
+            return noise.reduced(_ONE if exponent == 0 else _ZERO if rough.real > 0 else None)
+        logarithm = x.log() * exponent
+        if not abs(complex(logarithm).real) <= LOG_LARGEST:
+            return None
+        is_whole = rough.imag == 0 and abs(rough) <= 64 and exponent == round(rough.real)
+        return noise.reduced(x ** round(rough.real) if is_whole else logarithm.exp())
     if name == "log":
         x, base = (at_branch_point(argument, "real", noise) for argument in arguments)
         return None if x == 0 or base in (0, 1) else noise.reduced(x.log() / base.log())
@@ -266,19 +267,6 @@ def at_branch_point(x: Any, axis: str, noise: Midpoints | Intervals) -> Any:
     sign = 1 if along > 0 else -1
     point = acb(sign) if axis == "real" else acb(0, sign)
     return point if noise.is_noise(x - point, 1.0) else x
-
-
-def _power(base: Any, exponent: Any) -> Any:
-    """Return a power, None where it is undefined or out of range."""
-    rough = complex(exponent)
-    if base == 0:
-        return _ONE if exponent == 0 else _ZERO if rough.real > 0 else None
-    logarithm = base.log() * exponent
-    if not abs(complex(logarithm).real) <= LOG_LARGEST:
-        return None
-    if rough.imag == 0 and abs(rough) <= 64 and exponent == round(rough.real):
-        return base ** round(rough.real)
-    return logarithm.exp()
 
 
 def magnitude(number: Any) -> float:

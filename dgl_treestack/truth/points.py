@@ -81,7 +81,13 @@ def spread(equation: Expression) -> Points:
         if number >= FAR_SPREAD:
             decade, direction = divmod(number - FAR_SPREAD, DIRECTIONS)
             is_near = decade % 2 and variable != int(variables * uniform(f"{key}:line:{number}")[0])
-            return near_origin(first, second, number % POINTS) if is_near else _on_line(direction, decade, first, second)
+            if is_near:
+                return near_origin(first, second, number % POINTS)
+            size = float(f"{10 ** (SMALLEST + decade + first):.4g}")
+            if direction < 4:  # half axes, then half diagonals, then quadrants
+                return (complex(size, 0), complex(0, size), complex(-size, 0), complex(0, -size))[direction]
+            other_size = size if direction < 8 else float(f"{size * math.tan(0.2 + 1.1 * second):.4g}")
+            return complex(size if direction & 1 else -size, other_size if direction & 2 else -other_size)
         kind, sign, part = number % 4, bool(number // 4 % 2), number // 8
         if variable != (int(variables * uniform(f"{key}:far:{kind}:{part}")[0]) + sign) % variables:
             return near_origin(first, second, number % POINTS)
@@ -122,15 +128,6 @@ def _far(kind: int, sizes: tuple[float, float], shares: tuple[float, float], neg
     real, imaginary = ((far, 0.0), (far, other_near), (near, other_far), (far, other_far))[kind]
     real, imaginary = (-real if negative[0] else real), (-imaginary if imaginary and negative[1] else imaginary)
     return complex(round(real, 4), round(imaginary, 4))
-
-
-def _on_line(direction: int, decade: int, first: float, second: float) -> complex:
-    """Return a value in one of twelve directions: four half axes, four half diagonals, four quadrants."""
-    size = float(f"{10 ** (SMALLEST + decade + first):.4g}")
-    if direction < 4:
-        return (complex(size, 0), complex(0, size), complex(-size, 0), complex(0, -size))[direction]
-    other_size = size if direction < 8 else float(f"{size * math.tan(0.2 + 1.1 * second):.4g}")
-    return complex(size if direction & 1 else -size, other_size if direction & 2 else -other_size)
 
 
 def near_origin(first: float, second: float, point: int) -> complex:

@@ -78,7 +78,12 @@ def values_at_points(forest: Forest, points: Sequence[int]) -> Iterator[tuple[np
     constants, constant, in_doubt = _constants(operator, children, leaf_of_subtree if signature is MATH else {})
     is_computed = ~is_equation & (operator != NO_OPERATOR)
     is_computed[constants] = False
-    groups = _groups(np.flatnonzero(is_computed), operator, children, nodes.height[first])
+    # subtrees (n,) that are computed at once, their operator, and their arguments (A, n), children first
+    computed, arity, height = np.flatnonzero(is_computed), (children >= 0).sum(1), nodes.height[first]
+    order = computed[np.lexsort((operator[computed], arity[computed], height[computed]))]
+    keys = np.stack([height[order], arity[order], operator[order]], axis=1)
+    parts = np.split(order, np.flatnonzero((keys[1:] != keys[:-1]).any(1)) + 1)
+    groups = [(operator[part[0]], part, children[part, : arity[part[0]]].T) for part in parts if len(part)]
     is_constant = np.isin(np.arange(len(first)), constants)
     varying = {subtree: text for subtree, (_, text) in leaf_of_subtree.items() if not is_constant[subtree]}
     for point in points:
@@ -116,14 +121,3 @@ def _constants(
     number = np.array([value.number[0] for value in values.values()], dtype=complex)
     doubt = np.array([value.doubt[0] for value in values.values()], dtype=bool)
     return np.array([*values], dtype=np.int64), number, doubt & ~np.isnan(number)
-
-
-def _groups(
-    subtrees: np.ndarray, operator: np.ndarray, children: np.ndarray, height: np.ndarray
-) -> list[tuple[int, np.ndarray, np.ndarray]]:
-    """Return subtrees (n,) that are computed at once, their operator, and their arguments (A, n), children first."""
-    arity = (children >= 0).sum(1)
-    order = subtrees[np.lexsort((operator[subtrees], arity[subtrees], height[subtrees]))]
-    keys = np.stack([height[order], arity[order], operator[order]], axis=1)
-    groups = np.split(order, np.flatnonzero((keys[1:] != keys[:-1]).any(1)) + 1) if len(order) else []
-    return [(operator[group[0]], group, children[group, : arity[group[0]]].T) for group in groups]

@@ -78,8 +78,20 @@ class Completion(Preset):
         rng = stream(options.seed, shard.name)
         if "depth" in shard.work:
             return _blanks(rng, shard.work["depth"], shard.work["blanks"])
-        if "truths" in shard.work:
-            return _candidates(Filler(VARIABLES, rng), shard.work["truths"])
+        if "truths" in shard.work:  # leaves, expressions of depth 1, truths, near misses; earlier ones have priority
+            filler, candidates = Filler(VARIABLES, rng), CandidateSet()
+            truths = [filler.pool.tree(Expression.from_prefix(text)) for text in shard.work["truths"]]
+            for node in (*filler.simple(), *truths):
+                candidates.add(node)
+            deep = [node for node in truths if node.depth == max(BLANK_DEPTHS)]
+            full = len(candidates.members) + len(deep) // 2
+            for _ in range(10 * len(deep)):
+                if len(candidates.members) == full:
+                    break
+                near_miss = filler.near_miss(pick(deep, rng))
+                if near_miss is not None:
+                    candidates.add(near_miss)
+            return candidates.rows("f")
         pool = Pool()
         classes = {pool.tree(Expression.parse(row["text"])): row["class"] for row in shard.work["candidates"]}
         return questions(pool, classes, shard.work["blanks"], CANDIDATES_FILE)
@@ -101,20 +113,3 @@ def _blanks(rng: np.random.Generator, depth: int, full: int) -> Iterator[Row]:
                 break
         if min(counts.values()) == full:
             return
-
-
-def _candidates(filler: Filler, texts: list[str]) -> Iterator[Row]:
-    """Make the candidates: leaves, expressions of depth 1, truths, near misses. Earlier ones have priority."""
-    candidates = CandidateSet()
-    truths = [filler.pool.tree(Expression.from_prefix(text)) for text in texts]
-    for node in (*filler.simple(), *truths):
-        candidates.add(node)
-    deep = [node for node in truths if node.depth == max(BLANK_DEPTHS)]
-    full = len(candidates.members) + len(deep) // 2
-    for _ in range(10 * len(deep)):
-        if len(candidates.members) == full:
-            break
-        near_miss = filler.near_miss(pick(deep, filler.rng))
-        if near_miss is not None:
-            candidates.add(near_miss)
-    return candidates.rows("f")

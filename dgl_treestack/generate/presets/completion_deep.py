@@ -81,7 +81,28 @@ class CompletionDeep(Preset):
     def make(self, options: SetOptions, shard: Shard) -> Iterator[Row]:
         filler = Filler(VARIABLES[: shard.work["variables"]], stream(options.seed, shard.name))
         blanks, natural = _gather(filler, shard.work)
-        candidates = _candidates(filler, blanks, natural, shard.work)
+        # truths, expressions made from them, subtrees of other equations, then near misses of those and random expressions
+        candidates, full = CandidateSet(), shard.work["candidates"]
+        for _, _, truth in blanks:
+            candidates.add(truth)
+        for equation, _, truth in blanks:
+            sides = [filler.pool.tree(side) for side in (equation.left, equation.right)]
+            rewritings = [filler.rewriting(truth) for _ in range(_REWRITINGS)]
+            near_misses = [filler.near_miss(truth) for _ in range(_NEAR_MISSES)]
+            for node in (*rewritings, *near_misses):
+                if node is not None and node not in sides:  # a copy of the other side would be a trivial answer
+                    candidates.add(node)
+        for subtree in natural:
+            candidates.add(subtree)
+        for attempt in range(30 * full):
+            if len(candidates.members) >= full:
+                break
+            if natural and filler.rng.random() >= _DRAWN_SHARE:
+                node = filler.near_miss(pick(natural, filler.rng))
+            else:
+                node = filler.drawn(shard.work["depth"] + (attempt > 10 * full))  # late attempts find few of this depth
+            if node is not None:
+                candidates.add(node)
         rows = [{**row, "cell": [shard.name]} for _, row, _ in blanks]
         yield from questions(filler.pool, candidates.ordered, rows, CANDIDATES_FILE.format(shard.name))
         for line in candidates.rows(f"{shard.name}-"):
@@ -115,30 +136,3 @@ def _gather(filler: Filler, work: Row) -> tuple[list[Blank], list[Node]]:
         if len(natural) == work["natural"]:
             break
     return blanks, natural
-
-
-def _candidates(filler: Filler, blanks: list[Blank], natural: list[Node], work: Row) -> CandidateSet:
-    """Return a full set: truths, expressions made from them, subtrees of other equations, then near misses of those subtrees
-    and random expressions."""
-    candidates, full = CandidateSet(), work["candidates"]
-    for _, _, truth in blanks:
-        candidates.add(truth)
-    for equation, _, truth in blanks:
-        sides = [filler.pool.tree(side) for side in (equation.left, equation.right)]
-        rewritings = [filler.rewriting(truth) for _ in range(_REWRITINGS)]
-        near_misses = [filler.near_miss(truth) for _ in range(_NEAR_MISSES)]
-        for node in (*rewritings, *near_misses):
-            if node is not None and node not in sides:  # a copy of the other side would be a trivial answer
-                candidates.add(node)
-    for subtree in natural:
-        candidates.add(subtree)
-    for attempt in range(30 * full):
-        if len(candidates.members) >= full:
-            break
-        if natural and filler.rng.random() >= _DRAWN_SHARE:
-            node = filler.near_miss(pick(natural, filler.rng))
-        else:
-            node = filler.drawn(work["depth"] + (attempt > 10 * full))  # late attempts find few new ones of this depth
-        if node is not None:
-            candidates.add(node)
-    return candidates

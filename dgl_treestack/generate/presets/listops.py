@@ -52,10 +52,17 @@ class ListOps(Preset):
         return files, {"labels": dict(sorted(labels.items())), "missing": total - dealt.kept.total()}
 
     def make(self, options: SetOptions, shard: Shard) -> Iterator[Row]:
-        rng, texts = stream(options.seed, shard.name), set[str]()
+        rng, texts, operators, language = stream(options.seed, shard.name), set[str](), list(FUNCTIONS), find("listops")
         while len(texts) < shard.work["trees"]:
-            names, texts_of_leaves, arities = draw(rng)
-            tree = Expression(tuple(names), tuple(texts_of_leaves), tuple(arities), find("listops"))
+            nodes, levels = list[Node](), [1]  # levels of the nodes that are still to be drawn, the next one last
+            while levels:
+                level = levels.pop()
+                if not nodes or (level < LEVELS and rng.random() < LIST):
+                    nodes.append((operators[rng.integers(len(operators))], None, int(rng.integers(FEWEST, MOST + 1))))
+                    levels += [level + 1] * nodes[-1][2]
+                else:
+                    nodes.append(("Word", str(rng.integers(10)), 0))
+            tree = Expression.from_nodes(nodes, language)
             text = str(tree)
             if text not in texts:
                 texts.add(text)
@@ -64,26 +71,6 @@ class ListOps(Preset):
 
 
 PRESET = ListOps()
-
-
-def draw(rng: np.random.Generator) -> tuple[list[str], list[str | None], list[int]]:
-    """Return a random list as the arrays of an `Expression`."""
-    names: list[str] = []
-    texts: list[str | None] = []
-    arities: list[int] = []
-    levels = [1]  # of the nodes that are still to be drawn, the next one last
-    while levels:
-        level = levels.pop()
-        if not names or (level < LEVELS and rng.random() < LIST):
-            names.append(list(FUNCTIONS)[rng.integers(len(FUNCTIONS))])
-            texts.append(None)
-            arities.append(int(rng.integers(FEWEST, MOST + 1)))
-            levels += [level + 1] * arities[-1]
-        else:
-            names.append("Word")
-            texts.append(str(rng.integers(10)))
-            arities.append(0)
-    return names, texts, arities
 
 
 def binary(tree: Expression) -> Expression:

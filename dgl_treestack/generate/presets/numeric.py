@@ -114,7 +114,17 @@ PRESET = Numeric()
 
 def _evaluations(name: str, rng: np.random.Generator, count: int) -> Iterator[Family]:
     """Yield families of one trade: two evaluations with their own results and with each other's."""
-    candidates = _drawn(name, rng, _DRAWN * count) if name in BINARY else evaluations(name)
+    candidates: Sequence[Evaluation] = evaluations(name) if name in UNARY else ()
+    if name in BINARY:  # random operands, at most once per pair of sizes: (-a)*b and a*(-b) would be the same equation
+        by_sizes: dict[tuple[int, ...], Evaluation] = {}
+        for _ in range(4 * _DRAWN * count):
+            first, second = (int(n) for n in rng.integers(-LARGEST, LARGEST + 1, 2))
+            if name == "Pow":
+                first = abs(first)
+            drawn = evaluate(name, first, second) if first and second else None
+            if drawn and len(by_sizes) < _DRAWN * count:
+                by_sizes.setdefault(tuple(sorted((abs(first), abs(second)))), drawn)
+        candidates = list(by_sizes.values())
     results = np.array([evaluation.result for evaluation in candidates], int)
     possible = trades(tradable(candidates), np.abs(results[:, None] - results) <= NEAR, rng)
     for i, j in islice(balanced(candidates, possible) if name in BINARY else possible, count):
@@ -130,19 +140,6 @@ def _evaluations(name: str, rng: np.random.Generator, count: int) -> Iterator[Fa
                 certificate = {"rounded": 2, "value": f"{float(evaluation.value):.6f}", "error": error}
             family.append((commuted("Equality", left, right, order[3]), result == evaluation.result, certificate))
         yield family
-
-
-def _drawn(name: str, rng: np.random.Generator, count: int) -> Sequence[Evaluation]:
-    """Return evaluations at random operands, at most one per pair of sizes: (-a)*b and a*(-b) would be the same equation."""
-    by_sizes: dict[tuple[int, ...], Evaluation] = {}
-    for _ in range(4 * count):
-        first, second = (int(n) for n in rng.integers(-LARGEST, LARGEST + 1, 2))
-        if name == "Pow":
-            first = abs(first)
-        evaluation = evaluate(name, first, second) if first and second else None
-        if evaluation and len(by_sizes) < count:
-            by_sizes.setdefault(tuple(sorted((abs(first), abs(second)))), evaluation)
-    return list(by_sizes.values())
 
 
 def _decimals(rng: np.random.Generator, count: int) -> Iterator[Family]:
