@@ -53,9 +53,7 @@ def compare(cell, sources, noises, rows, signature=MATH, signals=()):
         return True
 
     assert load(0)
-    compute_static(
-        static, cell, signals=signals, noise=noise, inputs=inputs
-    )  # what is kept is then there
+    compute_static(static, cell, signals=signals, noise=noise, inputs=inputs)  # what is kept is then there
     parameters = [*cell.parameters(), *([] if inputs is None else [inputs])]
     with Tape() as tape:
         states = compute_static(static, cell, signals=signals, noise=noise, inputs=inputs)
