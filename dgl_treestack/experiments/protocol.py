@@ -4,6 +4,7 @@ Each protocol is a file of the folder `protocols`; a new file is a new protocol.
 in a row, by configuration, `scales.toml` the scales.
 """
 
+import itertools
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -115,7 +116,8 @@ def protocols() -> dict[str, Protocol]:
     """Return the protocols by name.
 
     In a file, `printed` has the columns of the numbers in lists `paper`, a number is [mean, standard deviation] or the mean
-    alone, and a column with `metrics` is one for each of them, titled `<title> <metric>`.
+    alone, and a column with `metrics` is one for each of them, titled `<title> <metric>`. A row with a `grid`, key -> values,
+    is one for every combination, labelled `<label>, <value>, ...`.
     """
     protocol_of = {}
     for path in sorted(FOLDER.glob("protocols/*.toml")):
@@ -125,7 +127,11 @@ def protocols() -> dict[str, Protocol]:
             paper = entry.pop("paper", {})
             numbers = paper if isinstance(paper, dict) else dict(zip(printed, paper, strict=False))
             pairs = {title: tuple(number) if isinstance(number, list) else (number, None) for title, number in numbers.items()}
-            rows.append(Row(**entry, paper=pairs))
+            grid, label, changes = entry.pop("grid", {}), entry.pop("label"), entry.pop("changes", {})
+            for values in itertools.product(*grid.values()):
+                label_of_point = ", ".join([label, *map(str, values)])
+                changes_of_point = changes | dict(zip(grid, values, strict=True))
+                rows.append(Row(label_of_point, **entry, changes=changes_of_point, paper=pairs))
         for entry in tables["columns"]:
             if names := entry.pop("metrics", ()):
                 columns += [Column(**entry | {"title": f"{entry['title']} {name}", "metric": name}) for name in names]

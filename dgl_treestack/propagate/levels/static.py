@@ -44,12 +44,12 @@ def _capacity(count: int) -> int:
 
 
 class StaticPlan:
-    """A plan whose tensors are parts of one buffer, which `fill` writes.
+    """A plan whose tensors are parts of one buffer; `indices` returns its content for a batch.
 
     samples: rows of some batches, of which capacities are the maxima with a margin. further: names and sizes of parts of the
     buffer that are the caller's. nodes: of a batch, at most.
-    buffer: (n,) int64. plan: its parts. `present`: (operators + 2,) 1 for those of the batch, for
-    numbers at leaves, and 1. `ids`: (nodes,) by which dropout is drawn.
+    buffer: (n,) int64. part: its parts by name; `present` has 1 for the operators of the batch, then 1 if there are numbers at
+    leaves, and 1. plan: its tensors are parts.
     """
 
     def __init__(
