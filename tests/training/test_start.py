@@ -201,5 +201,5 @@ def test_a_stopped_command_says_how_to_go_on(tmp_path, monkeypatch, treestack, a
     line = f"To continue: treestack train 'my small.toml' {' '.join(arguments)}{resume}\n"
     assert stopped().endswith(f"Stopped by SIGINT; saved.\n{line}")
     monkeypatch.setenv("TREESTACK_PARENT", "1")  # a child of another command, which is continued by that
-    monkeypatch.setattr("dgl_treestack.processes.follow_parent", lambda: None)
+    monkeypatch.setattr("dgl_treestack.cli.train.follow_parent", lambda: None)
     assert "To continue" not in stopped()

@@ -52,17 +52,9 @@ class ListOps(Preset):
         return files, {"labels": dict(sorted(labels.items())), "missing": total - dealt.kept.total()}
 
     def make(self, options: SetOptions, shard: Shard) -> Iterator[Row]:
-        rng, texts, operators, language = stream(options.seed, shard.name), set[str](), list(FUNCTIONS), find("listops")
+        rng, texts, language = stream(options.seed, shard.name), set[str](), find("listops")
         while len(texts) < shard.work["trees"]:
-            nodes, levels = list[Node](), [1]  # levels of the nodes that are still to be drawn, the next one last
-            while levels:
-                level = levels.pop()
-                if not nodes or (level < LEVELS and rng.random() < LIST):
-                    nodes.append((operators[rng.integers(len(operators))], None, int(rng.integers(FEWEST, MOST + 1))))
-                    levels += [level + 1] * nodes[-1][2]
-                else:
-                    nodes.append(("Word", str(rng.integers(10)), 0))
-            tree = Expression.from_nodes(nodes, language)
+            tree = Expression.from_nodes(draw(rng), language)
             text = str(tree)
             if text not in texts:
                 texts.add(text)
@@ -71,6 +63,19 @@ class ListOps(Preset):
 
 
 PRESET = ListOps()
+
+
+def draw(rng: np.random.Generator) -> list[Node]:
+    """Return the nodes of a random list in pre-order."""
+    operators, nodes, levels = list(FUNCTIONS), list[Node](), [1]  # levels of the nodes still to be drawn, the next one last
+    while levels:
+        level = levels.pop()
+        if not nodes or (level < LEVELS and rng.random() < LIST):
+            nodes.append((operators[rng.integers(len(operators))], None, int(rng.integers(FEWEST, MOST + 1))))
+            levels += [level + 1] * nodes[-1][2]
+        else:
+            nodes.append(("Word", str(rng.integers(10)), 0))
+    return nodes
 
 
 def binary(tree: Expression) -> Expression:

@@ -57,7 +57,7 @@ def test_lists_are_drawn_as_published():
     rng = listops.stream(0, "a")
     lists, leaves, arities, operators = 0, 0, Counter(), Counter()
     for _ in range(4000):
-        tree = Expression(*map(tuple, listops.draw(rng)), find("listops"))
+        tree = Expression.from_nodes(listops.draw(rng), find("listops"))
         levels = {0: 1}
         for node in range(tree.size):
             levels |= dict.fromkeys(tree.children(node), levels[node] + 1)
