@@ -61,9 +61,9 @@ def demands(cell: Cell, plan: Plan) -> tuple[float, float]:
     steps = {arity: TracedStep(cell, Form(arity, False, ()), torch.float32, torch.device("cpu")) for arity in arities}
     state = sum(torch.Size(shape).numel() for shape in cell.fields.values())
     for frontier in plan.frontiers:
-        rows, layout = frontier.stop - frontier.start, steps[frontier.arity].layout
+        rows, step = frontier.stop - frontier.start, steps[frontier.arity]
         x = y = products = 0
-        for product, shape in zip(layout.products, layout.y_shapes, strict=True):
+        for product, shape in zip(step.products, step.y_shapes, strict=True):
             inputs = cell.products[product].inputs
             repeats, width = torch.Size(shape[:-1]).numel(), inputs[0] + inputs[1] * frontier.arity
             x, y, products = x + repeats * width, y + repeats * shape[-1], products + repeats * width * shape[-1]
