@@ -19,7 +19,7 @@ from dgl_treestack.data.forest import columns, in_order_of_appearance
 from dgl_treestack.model.dataset import Batch, Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import Plans, compute_static, draw_key, noise_of_nodes
-from dgl_treestack.propagate.levels.plan import Rows, number_rows
+from dgl_treestack.propagate.levels.plan import BatchRows, number_rows
 from dgl_treestack.propagate.levels.static import MARGIN, StaticPlan
 from dgl_treestack.runs.configuration import OptimizerConfig
 from dgl_treestack.training.optimizer import RowOptimizer
@@ -217,7 +217,7 @@ class RecordedStep:
         self.totals.zero_()
         return totals
 
-    def _rows(self, batch: Batch) -> Rows:
+    def _rows(self, batch: Batch) -> BatchRows:
         is_shared = not self.model.cell.dropout or self.model.masks == "subtree"
         return number_rows(columns(batch.trees, self.model.signature), self.model.signature, shared=is_shared)
 

@@ -169,7 +169,7 @@ def make_plan(
     )
 
 
-class Rows(NamedTuple):
+class BatchRows(NamedTuple):
     """The rows of a batch: L leaves, then M operators by level, arity and operator, then a row of zeros.
 
     of_node: (N,) the row of every node. token, number: (L,) of the leaves. nodes, level, arity, op: (M,) of the operators, with
@@ -186,7 +186,7 @@ class Rows(NamedTuple):
     children: np.ndarray
 
 
-def number_rows(nodes: Columns, signature: Signature, *, shared: bool) -> Rows:
+def number_rows(nodes: Columns, signature: Signature, *, shared: bool) -> BatchRows:
     """Return the rows of a batch. shared: see `make_plan`."""
     op, root = nodes.op, signature.root_index
     # Ids of subtrees are in that order already, so that a plan is one sort and one sum.
@@ -206,7 +206,7 @@ def number_rows(nodes: Columns, signature: Signature, *, shared: bool) -> Rows:
     children = nodes.children.take(inner_nodes, 0)
     arity, levels, operators = (children >= 0).sum(1), nodes.height.take(inner_nodes), op.take(inner_nodes)
     tokens, numbers = nodes.token.take(leaf_nodes), nodes.number.take(leaf_nodes)
-    return Rows(row, tokens, numbers, inner_nodes, levels, arity, operators, row[children[children >= 0]])
+    return BatchRows(row, tokens, numbers, inner_nodes, levels, arity, operators, row[children[children >= 0]])
 
 
 def _frontiers(

@@ -18,14 +18,14 @@ from torch import Tensor
 from dgl_treestack.cells import Cell
 from dgl_treestack.expression.operators import Signature
 from dgl_treestack.propagate.levels.eager import EagerStepper
-from dgl_treestack.propagate.levels.plan import Frontier, Plan, Rows
+from dgl_treestack.propagate.levels.plan import BatchRows, Frontier, Plan
 from dgl_treestack.propagate.levels.sweep import Buffers, Work
 
 MARGIN = 1.25  # capacities of 20 batches times 1.25 overflowed in none of 100 others; without the margin in up to 3
 CHUNK = 64  # uses of a leaf that are summed at once: one thread of a GPU would sum thousands
 
 
-class Group(NamedTuple):
+class Capacity(NamedTuple):
     """Rows start .. start + operators * length - 1 of one level and arity, or the leaves. uses: as children, at most."""
 
     start: int
@@ -54,7 +54,7 @@ class StaticPlan:
 
     def __init__(
         self,
-        samples: Sequence[Rows],
+        samples: Sequence[BatchRows],
         cell: Cell,
         signature: Signature,
         device: torch.device,
@@ -77,10 +77,10 @@ class StaticPlan:
             np.maximum.at(lengths, group, ordinal + 1)
             group_of_row = np.concatenate([np.zeros(len(rows.token), dtype=np.int64), group])
             uses = np.maximum(uses, np.bincount(group_of_row[rows.children], minlength=len(uses)))
-        self.groups = [Group(0, leaves, 0, (), _capacity(uses[0]))]
+        self.groups = [Capacity(0, leaves, 0, (), _capacity(uses[0]))]
         for (_, arity), length, count in zip(keys, lengths[1:].tolist(), uses[1:].tolist(), strict=True):
             start = self.groups[-1].start + self.groups[-1].size
-            self.groups.append(Group(start, _capacity(length), arity, operators[arity], _capacity(count)))
+            self.groups.append(Capacity(start, _capacity(length), arity, operators[arity], _capacity(count)))
         self.rows = self.groups[-1].start + self.groups[-1].size + 1
         self.nodes = _capacity(max(len(rows.of_node) for rows in samples))
         self.starts, self.lengths, self.capacities = (
@@ -118,7 +118,7 @@ class StaticPlan:
             *(tuple(frontiers), all_operators, width),
         )
 
-    def _segments(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    def _segments(self, rows: BatchRows) -> tuple[np.ndarray, np.ndarray]:
         """Return the group of every operator's row, and its number in its segment, -1 for one without a group."""
         level, arity = rows.level, rows.arity
         fits = (level < self.group_of_key.shape[0]) & (arity < self.group_of_key.shape[1])
@@ -132,7 +132,7 @@ class StaticPlan:
         """Return the parts of a buffer, an array or a tensor, by name."""
         return {name: buffer[span] for name, span in self.parts.items()}
 
-    def indices(self, rows: Rows) -> np.ndarray | None:
+    def indices(self, rows: BatchRows) -> np.ndarray | None:
         """Return the content of the buffer for a batch, None if the batch does not fit."""
         leaves, encoded = len(rows.token), np.flatnonzero(rows.token < 0)
         group, ordinal = self._segments(rows)
