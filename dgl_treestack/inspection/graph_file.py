@@ -54,8 +54,8 @@ def read(file: Path | str) -> DGLGraph:
         tensors = load_file(target)
     sizes, edge_counts = tensors.pop("nodes"), tensors.pop("edges")
     graph = _dgl.graph((tensors.pop("source"), tensors.pop("target")), num_nodes=int(sizes.sum()))
-    graph.set_batch_num_nodes(sizes)
-    graph.set_batch_num_edges(edge_counts)
+    graph.set_batch_num_nodes(sizes.to(graph.idtype))  # DGL 2 refuses another type
+    graph.set_batch_num_edges(edge_counts.to(graph.idtype))
     try:
         for name, values in tensors.items():
             frame, _, feature = name.partition("/")
