@@ -75,6 +75,14 @@ def test_cpu_time_is_added_up_over_processes(tmp_path):
         run.read_times()
 
 
+def test_it_learns(tmp_path):
+    model = {"name": "tree_lstm", "hidden": 8}
+    faster = {"schedule": {"epochs": 12}, "optimizer": {"learning_rate": 0.05}}
+    rows = small_run(tmp_path, model=model, checkpoint_steps=1000, **faster).read_metrics()
+    assert rows[-1]["train_loss"] < 0.5 * rows[0]["train_loss"]
+    assert rows[-1]["train_accuracy"] > 90
+
+
 def test_every_epoch_has_an_order_and_every_step_a_dropout_of_its_own(tmp_path, monkeypatch):
     """With weights that stay, and one equation many times, losses differ by dropout alone."""
     positions, losses, step = [], [], TreeObjective.step
