@@ -40,8 +40,8 @@ def audit(
     if figure:
         plots.check_output(figure)
     tasks, fit = where(jobs, cluster, cpus_per_task), Fit(sample=sample, jobs=jobs)
-    wanted = {"verdicts": verdicts, "duplicates": duplicates, "leakage": leakage, "together": together}
-    audited = report.audit(files, **wanted, fit=fit, jobs=tasks, progress=sys.stderr.isatty())
+    parts_of_report = {"verdicts": verdicts, "duplicates": duplicates, "leakage": leakage, "together": together}
+    audited = report.audit(files, **parts_of_report, fit=fit, jobs=tasks, progress=sys.stderr.isatty())
     print_json(audited) if json else print(report.describe(audited))
     for path in plots.draw("audit", audited, figure) if figure else ():
         print(path, file=sys.stderr if json else sys.stdout)

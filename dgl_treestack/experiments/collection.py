@@ -85,8 +85,8 @@ def collect(protocol: Protocol, scale: Scale, folder: Path, given: Mapping[str, 
     # Runs of two machines may share a table, which then says whose is whose: to refuse them would mean to train half of
     # 70 runs again after every change of machine.
     for label, of_row in planned.items():
-        found = [_find(config, seed, protocol, scale, folder / "runs", given) for config, seed in of_row]
-        results[label] = [run for run in found if run is not None]
+        runs_of_row = [_find(config, seed, protocol, scale, folder / "runs", given) for config, seed in of_row]
+        results[label] = [run for run in runs_of_row if run is not None]
     without_network: Results = {}
     if protocol.baselines:
         config = configure(protocol.rows[0], protocol, scale)

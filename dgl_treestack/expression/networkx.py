@@ -36,9 +36,9 @@ def read(graph: "nx.DiGraph[Any]", signature: Signature = MATH) -> Expression:
         attributes = graph.nodes[node]
         for key, types in (("name", str), ("text", (str, type(None)))):
             if key not in attributes or not isinstance(attributes[key], types):
-                found = f"the {key} {attributes[key]!r}" if key in attributes else f"no {key}"
+                content = f"the {key} {attributes[key]!r}" if key in attributes else f"no {key}"
                 raise ExpressionError(
-                    f"The node {node!r} has {found}. Set a name, and a text: a string at a leaf, None at an operator."
+                    f"The node {node!r} has {content}. Set a name, and a text: a string at a leaf, None at an operator."
                 )
         slots = {child: graph.edges[child, node].get("slot") for child in graph.predecessors(node)}
         # NumPy's integers are Integral, too; 0.0 equals 0, and is none.

@@ -118,12 +118,12 @@ def _make(name: str, options: SetOptions, shards: list[Shard], parts: Parts, job
     begun = reported = time.monotonic()
     with nullcontext() if jobs == 1 else workers(jobs) as pool:
         if pool is None:
-            made = ((shard.name, make_shard(name, options, shard)) for shard in shards)
+            contents = ((shard.name, make_shard(name, options, shard)) for shard in shards)
         else:
             name_of_task = {pool.submit(make_shard, name, options, shard): shard.name for shard in shards}
-            made = ((name_of_task.pop(task), task.result()) for task in as_completed(name_of_task))  # results are not kept
+            contents = ((name_of_task.pop(task), task.result()) for task in as_completed(name_of_task))  # results are not kept
         with tqdm(total=len(shards), desc=name, unit="shard", disable=not progress) as bar:
-            for done, (shard_name, content) in enumerate(made, 1):
+            for done, (shard_name, content) in enumerate(contents, 1):
                 parts.save(shard_name, content)
                 bar.update()
                 now = time.monotonic()

@@ -236,10 +236,11 @@ def prepare(
     Raises DataError if no task accepts an example, ConfigurationError for a task that is not among the heads, VocabularyError
     for an unknown leaf.
     """
-    given = None if task_name is None else index_of_task(heads, task_name)
+    index_of_all = None if task_name is None else index_of_task(heads, task_name)
     task: list[int] = []
     for example in examples:
-        index = next((i for i, head in enumerate(heads) if head.accepts(example)), None) if given is None else given
+        accepting = (i for i, head in enumerate(heads) if head.accepts(example))
+        index = next(accepting, None) if index_of_all is None else index_of_all
         if index is None:
             kind = "a pair of trees" if isinstance(example.equation, Equation) else "a single tree"
             names = ", ".join(head.name for head in heads)

@@ -94,25 +94,7 @@ class Model(nn.Module):
         kinds = {task: registry[task] for task in tasks}
         vocabulary = Vocabulary.preset(vocabulary) if isinstance(vocabulary, str) else vocabulary
         signature = find(signature) if isinstance(signature, str) else signature
-        spec = cells.find(name) if isinstance(name, str) else name
-        is_ours = isinstance(spec, cells.CellSpec) and spec.cell.__module__.startswith("dgl_treestack.")
-        module: cells.Cell | Encoder
-        if isinstance(name, str) and not is_ours and name in encoders.encoders():
-            if spec is not None:
-                raise ConfigurationError(
-                    f"{name!r} is the name of a registered cell and of a sequence or attention model. Rename the cell."
-                )
-            for key, default, lacking in (("share", "operator", "weights per operator"), ("vector_size", 0, "leaf encoder")):
-                if (value := cell.pop(key, default)) != default:
-                    raise ConfigurationError(f"{key!r} is {value!r}; {name} has no {lacking}. Use a tree model.")
-            module = encoders.build(name, len(vocabulary), len(signature.operators), hidden, **cell)
-        elif spec is None:
-            message = unknown("model", str(name), [*cells.models(), *encoders.encoders()])
-            raise ConfigurationError(
-                f"{message} A cell of your own is registered in this process, or installed with its package."
-            )
-        else:
-            module = cells.build(name, signature.inner, len(vocabulary), hidden, **cell)
+        module = _cell_or_encoder(name, len(vocabulary), signature, hidden, cell)
         head_settings, slots = head_settings or {}, getattr(module, "slots", 1)
         for task in head_settings:
             if task not in tasks:
@@ -327,3 +309,24 @@ class Model(nn.Module):
         """Return the columns that a task, by its index among the heads, adds to the record of an example."""
         head = list(self.heads.values())[task]
         return {"task": head.name, **head.record(example, item, output)}
+
+
+def _cell_or_encoder(
+    name: str | type[cells.Cell], leaves: int, signature: Signature, hidden: int, settings: dict[str, Any]
+) -> cells.Cell | Encoder:
+    """Return a cell by its name or class, or an encoder by its name, with these settings. leaves: rows of the vocabulary."""
+    spec = cells.find(name) if isinstance(name, str) else name
+    is_ours = isinstance(spec, cells.CellSpec) and spec.cell.__module__.startswith("dgl_treestack.")
+    if isinstance(name, str) and not is_ours and name in encoders.encoders():
+        if spec is not None:
+            raise ConfigurationError(
+                f"{name!r} is the name of a registered cell and of a sequence or attention model. Rename the cell."
+            )
+        for key, default, lacking in (("share", "operator", "weights per operator"), ("vector_size", 0, "leaf encoder")):
+            if (value := settings.pop(key, default)) != default:
+                raise ConfigurationError(f"{key!r} is {value!r}; {name} has no {lacking}. Use a tree model.")
+        return encoders.build(name, leaves, len(signature.operators), hidden, **settings)
+    if spec is None:
+        message = unknown("model", str(name), [*cells.models(), *encoders.encoders()])
+        raise ConfigurationError(f"{message} A cell of your own is registered in this process, or installed with its package.")
+    return cells.build(name, signature.inner, leaves, hidden, **settings)

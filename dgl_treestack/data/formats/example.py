@@ -152,9 +152,9 @@ def read_tree(text: str, language: Signature, right: str | None = None) -> tuple
         )
         nodes += nodes_of_side
         labels += labels_of_side if language.notation == "labelled" else []
-    known = {label: label_of(label, language) for label in set(labels)}  # a tree has few different ones: 5 us less
-    has_labels = any(label is not None for label in known.values())
+    label_of_word = {label: label_of(label, language) for label in set(labels)}  # a tree has few different ones: 5 us less
+    has_labels = any(label is not None for label in label_of_word.values())
     if has_labels and right is not None:
         raise DataError(f"The trees of a pair have no labels at their nodes. Write {UNKNOWN!r} for each.")
     tree = Expression.from_nodes(nodes, language).recognised()
-    return tree, tuple(known[label] for label in labels) if has_labels else ()
+    return tree, tuple(label_of_word[label] for label in labels) if has_labels else ()

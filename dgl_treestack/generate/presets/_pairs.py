@@ -85,9 +85,9 @@ class PairPreset(Preset):
             assembly, requested = Assembly(parts, options.seed, balanced), {}
             for block in dict.fromkeys(cell.block for cell in plan):
                 assembly.add(block, names, {cell: pairs for cell, pairs in plan.items() if cell.block == block})
-            kept = {cell: sum(map(len, rows_of_part.values())) for cell, rows_of_part in assembly.chosen.items()}
+            chosen_in_cell = {cell: sum(map(len, rows_of_part.values())) for cell, rows_of_part in assembly.chosen.items()}
             for cell, planned in plan.items():
-                chosen, raw = kept[cell], assembly.raw_pairs[cell]
+                chosen, raw = chosen_in_cell[cell], assembly.raw_pairs[cell]
                 if chosen < planned and assembly.new[cell] > WORTHWHILE * raw:
                     shortage = 2 * (planned - chosen) + 0.02 * planned
                     requested[cell] = min(3 * planned, shortage * raw / max(1, chosen) + 40)
@@ -99,7 +99,7 @@ class PairPreset(Preset):
         for (gate, depth), pairs in sorted(assembly.dropped.items()):
             dropped.setdefault(gate, {})[str(depth)] = pairs
         for cell, planned in plan.items():
-            short[f"{cell.fold}, depth {cell.depth}"] += planned - kept[cell]
+            short[f"{cell.fold}, depth {cell.depth}"] += planned - chosen_in_cell[cell]
         notes = {
             "pairs made, by depth": {str(depth): pairs for depth, pairs in sorted(pairs_of_depth.items())},
             "pairs dropped, by gate and depth": dropped,

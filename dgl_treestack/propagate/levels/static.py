@@ -49,7 +49,7 @@ class StaticPlan:
     samples: rows of some batches, of which capacities are the maxima with a margin. further: names and sizes of parts of the
     buffer that are the caller's. nodes: of a batch, at most.
     buffer: (n,) int64. part: its parts by name; `present` has 1 for the operators of the batch, then 1 if there are numbers at
-    leaves, and 1. plan: its tensors are parts.
+    leaves, and 1, and by `ids` (nodes,) dropout is drawn. plan: its tensors are parts.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class StaticPlan:
         device: torch.device,
         further: Mapping[str, int] | None = None,
     ):
-        self.names, leaves = signature.names, _capacity(max(len(rows.token) for rows in samples))
+        leaves = _capacity(max(len(rows.token) for rows in samples))
         operators = {
             arity: tuple(operator.name for operator in cell.operators if operator.arity in (arity, None))
             for arity in sorted({int(arity) for rows in samples for arity in np.unique(rows.arity)})
@@ -100,8 +100,12 @@ class StaticPlan:
         ends = np.cumsum([*parts.values()])
         self.parts = {name: slice(int(end) - size, int(end)) for (name, size), end in zip(parts.items(), ends, strict=True)}
         self.buffer = torch.zeros(int(ends[-1]), dtype=torch.int64, device=device)
-        part = self.part = self.split(self.buffer)
-        frontiers = []
+        self.part = self.split(self.buffer)
+        self.plan = self._plan(cell)
+
+    def _plan(self, cell: Cell) -> Plan:
+        """The plan whose tensors are parts of the buffer."""
+        part, frontiers = self.part, []
         for frontier, edge in zip(self.groups[1:], self.first_edge[1:].tolist(), strict=False):
             stop = frontier.start + frontier.size
             frontiers.append(
@@ -111,12 +115,9 @@ class StaticPlan:
                     *(frontier.operators, (frontier.length,) * len(frontier.operators)),
                 )
             )
-        width = max((group.arity for group in self.groups), default=0)
-        all_operators = tuple(operator.name for operator in cell.operators)
-        self.plan = Plan(
-            *(self.rows, part["row"], part["token"], part["number"].view(torch.float64), part["encoded"]),
-            *(tuple(frontiers), all_operators, width),
-        )
+        width, operators = max(group.arity for group in self.groups), tuple(operator.name for operator in cell.operators)
+        number = part["number"].view(torch.float64)
+        return Plan(self.rows, part["row"], part["token"], number, part["encoded"], tuple(frontiers), operators, width)
 
     def _segments(self, rows: BatchRows) -> tuple[np.ndarray, np.ndarray]:
         """Return the group of every operator's row, and its number in its segment, -1 for one without a group."""
