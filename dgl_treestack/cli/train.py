@@ -34,6 +34,9 @@ def train(
     compile: Annotated[
         Compile | None, arg(help="Native code: auto is for long runs. Default: what the configuration says.")
     ] = None,
+    threads: Annotated[
+        int, arg(help="Threads of native code; the numbers do not depend on them. 0: the cores that are free for a run.")
+    ] = 0,
     columns: Annotated[
         Place, arg(help="Where the prepared training set is; disk: beside its file, for more equations than fit into memory.")
     ] = "auto",
@@ -54,6 +57,7 @@ def train(
     has_no_place = processes_of_run() > 1 and (data or jobs > 1 or cluster)
     broken_rules = {
         f"Name at least one configuration, such as configs/{example}.toml.": not configs,
+        f"--threads must be at least 0, not {threads}.": threads < 0,
         "Under torchrun the runs are trained one after the other, on trees: no --jobs, --cluster or --data.": has_no_place,
     }
     refuse_if(broken_rules)
@@ -71,7 +75,7 @@ def train(
     refuse_if({two_of_a_name: len({config.name for config in loaded}) < len(loaded)})
     runs = [(file, config, number) for file, config in zip(files, loaded, strict=True) for number in seeds]
     try:
-        code = _train(runs, output_dir, assignments, places, options)
+        code = _train(runs, output_dir, assignments, places, threads, options)
         if data and not code:
             from dgl_treestack.experiments.language_model import ngram_perplexities, perplexities_of
             from dgl_treestack.language.corpus import WordCorpus
@@ -96,20 +100,24 @@ def _train(
     output_dir: Path,
     assignments: Sequence[str],
     jobs: int | Cluster,
+    threads: int,
     options: Mapping[str, Any],
 ) -> int:
     """Train runs, each a file, its configuration and a seed. options: of `start`. Returns the exit code. Raises Interrupted."""
     import torch
 
+    from dgl_treestack.propagate import set_threads
     from dgl_treestack.training.start import start
 
     follow_parent()
     if isinstance(jobs, Cluster) or (jobs > 1 and len(runs) > 1):
         flags = ["--output-dir", str(output_dir), "--device", options["device"], "--columns", options["columns"]]
         flags += ["--set", *assignments] if assignments else []
+        flags += ["--threads", str(threads or 1)]
         flags += ["--resume"] * options["resume"] + ["--quiet"] * options["quiet"]
         commands = [Command(("train", str(file), "--seed", str(seed), *flags), output_dir, (file,)) for file, _, seed in runs]
         return start_many(commands, jobs)
+    set_threads(threads or (1 if CHILD_OF in os.environ else torch.get_num_threads()))
     torch.set_num_threads(1)  # states are too small for a second thread to help, and runs share the machine
     if options["quiet"]:
         logging.getLogger().setLevel(logging.WARNING)

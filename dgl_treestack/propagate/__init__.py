@@ -18,6 +18,7 @@ from dgl_treestack.data.wellformed import Checked, check, uncompiled
 from dgl_treestack.errors import ConfigurationError, GraphError, unknown
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.propagate import topo
+from dgl_treestack.propagate.compiled.library import set_threads as set_threads
 from dgl_treestack.propagate.levels.eager import EagerStepper
 from dgl_treestack.propagate.levels.plan import Options as Options
 from dgl_treestack.propagate.levels.plan import Plan

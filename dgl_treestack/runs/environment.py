@@ -20,6 +20,8 @@ def describe_environment(device: str) -> dict[str, Any]:
     """
     import torch
 
+    from dgl_treestack.propagate.compiled.library import threads
+
     git = ["git", "-C", str(Path(__file__).parent)]
     commit = None
     with suppress(OSError, subprocess.SubprocessError):
@@ -35,7 +37,7 @@ def describe_environment(device: str) -> dict[str, Any]:
         "platform": platform.platform(),
         "processor": processor,
         "device": torch.cuda.get_device_name() if device.startswith("cuda") else device,
-        "threads": torch.get_num_threads(),
+        "threads": threads(),
         "commit": commit,
         "arguments": sys.argv[1:],
     }

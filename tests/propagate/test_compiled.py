@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from every_cell import OF_ANY_FORM, ORDERED, assert_same_gradients, batch_of, make, needs_compiler
+from every_cell import OF_ANY_FORM, ORDERED, assert_same_gradients, batch_of, gradients, make, needs_compiler
 from small_runs import small_config
 from torch._inductor.cpu_vec_isa import pick_vec_isa
 
@@ -20,7 +20,7 @@ from dgl_treestack.cells.tree_rnn import TreeRNN
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Equation
-from dgl_treestack.propagate import propagate
+from dgl_treestack.propagate import Options, draw_noise, propagate, set_threads
 from dgl_treestack.propagate.compiled import cache as disk
 from dgl_treestack.propagate.compiled import kernels, library
 from dgl_treestack.propagate.compiled.rows import RowByRow
@@ -51,6 +51,30 @@ def test_native_code_has_the_numbers_of_topo(cache):
             assert torch.allclose(propagate(batch, cell, engine="levels/compiled"), wanted, rtol=1e-10, atol=1e-10)
     kernels_of_cell = set(cache.glob("*.pt2")) - before
     assert len(kernels_of_cell) <= 2 <= len(before | kernels_of_cell)  # forward and backward, whichever test built them
+
+
+@built
+def test_numbers_do_not_depend_on_threads(cache):
+    """Levels of 300 and 700 rows: three pieces each, and a level of few rows. The last run is in a forked process."""
+    cell = make("tree_smu", stack_size=3, dropout=0.2).train().float()
+    batch = batch_of(*["(x + y)*x = x", "x*(y + x) + y = (x + y)*(x*y)"] * 150, "(x + y)*(x*y)*x*y = y")
+    noise = draw_noise(cell, batch, torch.Generator().manual_seed(1))
+
+    def numbers(threads):
+        set_threads(threads)
+        computed = gradients(cell, batch, "levels/compiled", noise, (), Options(share=False))
+        used = [gradient for gradient in computed.values() if gradient is not None]
+        return hashlib.sha256(b"".join(gradient.numpy().tobytes() for gradient in used)).hexdigest()
+
+    try:
+        expected = numbers(1)
+        assert [numbers(threads) for threads in (2, 3, 2, 1)] == [expected] * 4
+        if (child := os.fork()) == 0:
+            os._exit(numbers(2) != expected)
+        assert os.waitpid(child, 0)[1] == 0
+    finally:
+        set_threads(1)
+    assert_same_gradients(cell.double(), batch, "levels/compiled")
 
 
 @built

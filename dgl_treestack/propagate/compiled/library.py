@@ -19,9 +19,21 @@ from dgl_treestack.propagate.compiled.cache import cached, digest, private_folde
 
 logger = logging.getLogger(__name__)
 
-SOURCES = [Path(__file__).parent / "csrc" / name for name in ("sweep.cpp", "linear.h")]
+SOURCES = [Path(__file__).parent / "csrc" / name for name in ("sweep.cpp", "linear.h", "workers.h")]
 PYTHON = Path(sysconfig.get_path("include"))
 FLAGS = ("-O3", "-std=c++20", "-fPIC", "-shared", "-fvisibility=hidden")
+
+_threads = 1
+
+
+def set_threads(count: int) -> None:
+    """Set the number of threads of sweeps of native code, one by default. Results do not depend on it, to the last bit."""
+    global _threads
+    _threads = count
+
+
+def threads() -> int:
+    return _threads
 
 
 @cache

@@ -9,12 +9,11 @@ from torch import Tensor
 
 from dgl_treestack.cells import Cell, OperatorLinear
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.propagate.compiled.library import native
+from dgl_treestack.propagate.compiled.library import native, threads
 from dgl_treestack.propagate.compiled.traced import Form, TracedStep
 from dgl_treestack.propagate.levels.sweep import Buffers, Work
 
 Build = Callable[[TracedStep, bool], Any]  # (step, whether to build its gradient) -> a `Graph` of the native library
-ALIGNMENT = 16  # elements, in the native arena
 
 
 class _Steps:
@@ -70,7 +69,8 @@ class CompiledStepper:
                     traced, order = TracedStep(cell, *key[:3]), [*steps.stacks]
                     suffix = {name: str(key[0].arity) if linear.by_arity else "" for name, linear in cell.products.items()}
                     calls = [order.index((product, suffix[product])) for product in traced.products]
-                    steps.steps[key] = traced, library.Step(calls, build(traced, False))
+                    widths = [torch.Size(shape).numel() for shape in traced.y_shapes]
+                    steps.steps[key] = traced, library.Step(calls, widths, build(traced, False))
         frontiers = [
             library.Frontier(
                 *(frontier.arity, frontier.start, frontier.stop - frontier.start, frontier.children, frontier.nodes),
@@ -80,11 +80,12 @@ class CompiledStepper:
         ]
         native_steps = {arity: steps.steps[key][1] for arity, key in self.keys.items()}
         limits = work.arena.options.deferred_weight, work.arena.options.deferred_rows
-        self.sweep = library.Sweep(native_steps, [*steps.stacks.values()], frontiers, tensors, *limits)
+        self.sweep = library.Sweep(native_steps, [*steps.stacks.values()], frontiers, tensors, *limits, threads())
 
     def forward(self, buffers: Buffers, recording: bool) -> None:
         arena, mark = self.work.arena, self.work.arena.mark()
-        self.sweep.forward(list(buffers.values()), self.per_node, self._block(all_frontiers=recording), recording)
+        block = arena.empty(self.sweep.numbers(recording))
+        self.sweep.forward(list(buffers.values()), self.per_node, block, recording)
         if not recording:
             arena.reset_to(mark)
 
@@ -94,7 +95,7 @@ class CompiledStepper:
                 traced, step = self.steps.steps[key]
                 step.set_backward(self.build(traced, True), traced.destinations, traced.calls_with_gradient)
                 self.steps.with_backward.add(key)
-        block = self._block(all_frontiers=False)
+        block = self.work.arena.empty(self.sweep.numbers(False))
         self.sweep.backward(list(buffers.values()), self.per_node, list(gradients.values()), input_gradient, block)
 
     def take_gradients(self) -> list[Tensor | None]:
@@ -102,11 +103,3 @@ class CompiledStepper:
         for (linear, keys), rows in zip(self.steps.products, used, strict=True):
             linear.used.update([keys[row] for row in rows])
         return gradients
-
-    def _block(self, *, all_frontiers: bool) -> Tensor:
-        """Memory for the results of linear maps: of all frontiers, or of the largest one."""
-        sizes = [0]
-        for frontier in self.work.plan.frontiers:
-            count, (traced, _) = frontier.stop - frontier.start, self.steps.steps[self.keys[frontier.arity]]
-            sizes.append(sum(count * torch.Size(shape).numel() + ALIGNMENT for shape in traced.y_shapes))
-        return self.work.arena.empty(sum(sizes) if all_frontiers else max(sizes))

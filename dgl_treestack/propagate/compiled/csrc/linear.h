@@ -31,27 +31,26 @@ using Indices = std::vector<size_t>;
 using Shape = std::vector<int64_t>;
 using NoAutograd = at::AutoDispatchBelowADInplaceOrView;
 
-// Allocates tensors one after the other in a block, until it is full; `reset` frees them and keeps the block.
+// Allocates tensors one after the other in a part of a block, until it is full.
 class Arena {
  public:
-  explicit Arena(Tensor block) : block_(std::move(block)) {}
+  Arena(const Tensor& block, int64_t start, int64_t stop) : block_(block), used_(start), stop_(stop) {}
+
+  static int64_t aligned(int64_t numbers) { return (numbers + 15) / 16 * 16; }
 
   Tensor take(at::IntArrayRef shape) {
-    auto numbers = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-    auto aligned = (numbers + 15) / 16 * 16;
-    if (used_ + aligned > block_.numel()) return at::empty(shape, block_.options());
+    auto numbers = aligned(std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()));
+    if (used_ + numbers > stop_) return at::empty(shape, block_.options());
     at::DimVector strides(shape.size(), 1);
     for (size_t i = shape.size() - 1; i > 0; --i) strides[i - 1] = strides[i] * shape[i];
     auto tensor = block_.as_strided(shape, strides, block_.storage_offset() + used_);
-    used_ += aligned;
+    used_ += numbers;
     return tensor;
   }
 
-  void reset() { used_ = 0; }
-
  private:
-  Tensor block_;
-  int64_t used_ = 0;
+  const Tensor& block_;
+  int64_t used_, stop_;
 };
 
 // Consecutive rows of a matrix.
@@ -195,6 +194,13 @@ class Map {
     if (deferred_rows_ > deferral_.rows) compute_deferred();
   }
 
+  // Of accumulating these rows: the numbers that a product reads for each.
+  int64_t cost(const std::vector<std::pair<Rows, Rows>>& products) const {
+    int64_t rows = 0;
+    for (auto& [x, gradient_y] : products) rows += x.count;
+    return rows * (weight_.defined() ? weight_.numel() : 1);
+  }
+
   // Computes the deferred gradients.
   void compute_deferred() {
     if (!deferred_x_.empty()) product(at::cat(deferred_y_), true, at::cat(deferred_x_), false, weight_gradient, true);
@@ -202,6 +208,8 @@ class Map {
     deferred_y_.clear();
     deferred_rows_ = 0;
   }
+
+  int64_t deferred_rows() const { return deferred_rows_; }
 
   Tensor weight_gradient, bias_gradient;  // rows of those of all operators, to which the map adds
 
