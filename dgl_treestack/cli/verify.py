@@ -96,7 +96,7 @@ def _asked(equations: tuple[str, ...], file: Path | None) -> list[tuple[str, str
 
 def _numeric(tree: "Equation", verdict: "Verdict") -> dict[str, Any]:
     """Return the numeric verdict on an equation, also in words."""
-    from dgl_treestack.expression.hints import remark_on_names
+    from dgl_treestack.expression.infix import remark_on_names
     from dgl_treestack.truth import why_undefined
 
     numeric = f"{verdict.verdict}: {verdict.agreeing} of {verdict.points} defined points agree ({verdict.precision})"

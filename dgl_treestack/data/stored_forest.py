@@ -8,14 +8,14 @@ are there. Their order is that of `Forest.build` for all trees at once.
 import itertools
 import json
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dgl_treestack import atomic
-from dgl_treestack.data.forest import NODE, Forest, columns
-from dgl_treestack.data.wellformed import kinds_of
+from dgl_treestack.data.forest import NODE, Forest, columns, kinds_of
 from dgl_treestack.errors import DataError
 from dgl_treestack.resources import sha256
 
@@ -121,17 +121,17 @@ def open_columns(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     This is the only check: what is computed from the arrays relies on it.
     """
     arrays: dict[str, np.ndarray] = {}
-    try:
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         manifest = json.loads((folder / MANIFEST).read_text())
         for name, (kind, checksum) in manifest["columns"].items():
             path, dtype = folder / f"{name}.bin", np.lib.format.descr_to_dtype(kind)
             if sha256(path) != checksum:  # read once more than needed; in pieces, so that it does not count as memory
-                raise ValueError(f"another checksum of {name}")
+                break
             # as a plain array: a slice of a `memmap` takes eight times as long (3.5 us in place of 0.44)
             arrays[name] = np.memmap(path, dtype, "r").view(np.ndarray) if path.stat().st_size else np.empty(0, dtype)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise DataError("The prepared columns are damaged. Delete the folder; it is made again.", folder) from None
-    return manifest, arrays
+        else:
+            return manifest, arrays
+    raise DataError("The prepared columns are damaged. Delete the folder; it is made again.", folder)
 
 
 def _mixed(number: np.ndarray) -> np.ndarray:

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data import graph
-from dgl_treestack.data.forest import Forest, Source, in_order_of_appearance
+from dgl_treestack.data.forest import Forest, Source, in_order_of_appearance, uncompiled
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.data.wellformed import check, check_one_root, uncompiled
+from dgl_treestack.data.wellformed import check, check_one_root
 from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError, VocabularyError, unknown
 from dgl_treestack.expression import Equation, Expression

@@ -18,7 +18,7 @@ from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import Signature
-from dgl_treestack.plugins import Registry, read_module
+from dgl_treestack.resources import Registry, read_module
 
 # The states h of nodes, by their indices in the batch: (...) -> (..., H).
 NodeStates = Callable[[Tensor], Tensor]
