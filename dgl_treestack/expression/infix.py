@@ -211,10 +211,8 @@ def _expand(node: ast.expr, source: bytes) -> Sequence[Node | ast.expr]:
             if name in LEAF_CLASSES:
                 fault = f"{name} takes the text of one leaf, as in Rational(2/5)."
             elif name not in MATH or name == MATH.root:
-                is_letter = len(name) == 1
-                fault = (
-                    f"Unknown function {name!r}." if is_letter else _NOT_READ.get(name) or unknown("function", name, _CALLABLE)
-                )
+                of_letter = f"Unknown function {name!r}." if len(name) == 1 else ""
+                fault = of_letter or _NOT_READ.get(name) or unknown("function", name, _CALLABLE)
             elif count == MATH[name].arity:
                 return [(name, None, count), *arguments]
             else:
