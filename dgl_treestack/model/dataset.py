@@ -53,10 +53,7 @@ class Batch:
         an unknown task, GraphError for a graph that is not well formed, and for trees that the task cannot read: only a task
         that compares sides takes equations, and nothing else.
         """
-        if task is None and len(heads) > 1:
-            names = ", ".join(head.name for head in heads)
-            raise ConfigurationError(f"The model has the tasks {names}. Say which one a graph is for, by task=...")
-        head_index = 0 if task is None else index_of_task(heads, task)
+        head_index = index_of_task(heads, task)
         head = heads[head_index]
         nodes = check(batch, signature, tokens)
         check_one_root(batch)
@@ -216,11 +213,14 @@ class Dataset:
             self.cache[key] = batches
 
 
-def index_of_task(heads: Sequence[Task], name: str) -> int:
-    """Return the index of a task among the heads of a model. Raises ConfigurationError."""
+def index_of_task(heads: Sequence[Task], name: str | None) -> int:
+    """Return the index of a task among the heads of a model; None is the only one. Raises ConfigurationError."""
     names = [head.name for head in heads]
-    if name not in names:
-        raise ConfigurationError("Not a task of the model: " + unknown("task", name, names))
+    if name is None and len(names) == 1:
+        return 0
+    if name is None or name not in names:
+        which = f"The model has the tasks {', '.join(names)}. Say which one a graph is for, by task=..."
+        raise ConfigurationError(which if name is None else f"Not a task of the model: {unknown('task', name, names)}")
     return names.index(name)
 
 

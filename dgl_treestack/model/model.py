@@ -20,7 +20,7 @@ from dgl_treestack.expression.language import find
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.model.dataset import Batch, Dataset, prepare
 from dgl_treestack.model.tree_dataset import TreeDataset
-from dgl_treestack.plain_data import settings_of
+from dgl_treestack.plain_data import one_of, settings_of
 from dgl_treestack.propagate import ENGINES, compute, draw_noise, propagate
 from dgl_treestack.sequence import encoders
 from dgl_treestack.sequence.encoders import NO_ENCODER, Encoder
@@ -52,9 +52,7 @@ class Model(nn.Module):
         signals: "NodeSignals | None" = None,
     ):
         super().__init__()
-        if masks not in MASKS:
-            raise ConfigurationError(unknown("kind of dropout masks", masks, MASKS))
-        self.masks = masks
+        self.masks = one_of(MASKS, masks, "masks")
         self.cell = cell
         self.heads: Mapping[str, Task] = nn.ModuleDict({head.name: head for head in heads})  # type: ignore[assignment]
         self.signals = signals
@@ -95,19 +93,17 @@ class Model(nn.Module):
         vocabulary = Vocabulary.preset(vocabulary) if isinstance(vocabulary, str) else vocabulary
         signature = find(signature) if isinstance(signature, str) else signature
         module = _cell_or_encoder(name, len(vocabulary), signature, hidden, cell)
-        head_settings, slots = head_settings or {}, getattr(module, "slots", 1)
-        for task in head_settings:
-            if task not in tasks:
-                raise ConfigurationError("Settings of a head: " + unknown("task", task, tasks))
-        built: list[Task] = []
-        for task, kind in kinds.items():
-            settings, allowed = dict(head_settings.get(task, {})), settings_of(kind)
-            for key in settings:
+        slots, built = getattr(module, "slots", 1), list[Task]()
+        for task, given in {**{task: {} for task in tasks}, **(head_settings or {})}.items():
+            fault = "" if task in kinds else f"Settings of a head: {unknown('task', task, tasks)}"
+            allowed = {} if fault else settings_of(kinds[task])
+            for key in () if fault else given:
                 if key not in allowed:
-                    raise ConfigurationError(f"Task {task!r}: " + unknown("setting of the head", key, allowed))
-            if "slots" in allowed:
-                settings.setdefault("slots", slots)
-            built.append(kind.build(hidden, signature, **settings))
+                    fault = f"Task {task!r}: {unknown('setting of the head', key, allowed)}"
+            if fault:
+                raise ConfigurationError(fault)
+            settings = {"slots": slots, **given} if "slots" in allowed else given
+            built.append(kinds[task].build(hidden, signature, **settings))
         losses = None
         if signals:
             from dgl_treestack.model.signals import NodeSignals  # here, since it loads FLINT: 0.2 s
@@ -244,11 +240,12 @@ class Model(nn.Module):
         keep: bool = False,
     ) -> NodeStates:
         """Return a function from indices of nodes of a batch (...) to their states h (..., H). Arguments as of `forward`."""
-        if engine not in ENGINES:
-            raise ConfigurationError(unknown("engine", engine, ENGINES))
+        fault = "" if engine in ENGINES else unknown("engine", engine, ENGINES)
+        if signals and isinstance(self.cell, Encoder):
+            fault = f"A sequence or attention model has no signals, such as {signals[0]!r}."
+        if fault:
+            raise ConfigurationError(fault)
         if isinstance(self.cell, Encoder):
-            if signals:
-                raise ConfigurationError(f"A sequence or attention model has no signals, such as {signals[0]!r}.")
             return partial(self.cell, batch.trees, signature=self.signature, generator=generator)
         source = batch.graph if engine == "topo" else batch.trees
         noise = None
@@ -317,16 +314,17 @@ def _cell_or_encoder(
     """Return a cell by its name or class, or an encoder by its name, with these settings. leaves: rows of the vocabulary."""
     spec = cells.find(name) if isinstance(name, str) else name
     is_ours = isinstance(spec, cells.CellSpec) and spec.cell.__module__.startswith("dgl_treestack.")
+    fault = ""
     if isinstance(name, str) and not is_ours and name in encoders.encoders():
-        if spec is not None:
-            raise ConfigurationError(
-                f"{name!r} is the name of a registered cell and of a sequence or attention model. Rename the cell."
-            )
         for key, default, lacking in (("share", "operator", "weights per operator"), ("vector_size", 0, "leaf encoder")):
             if (value := settings.pop(key, default)) != default:
-                raise ConfigurationError(f"{key!r} is {value!r}; {name} has no {lacking}. Use a tree model.")
-        return encoders.build(name, leaves, len(signature.operators), hidden, **settings)
-    if spec is None:
-        message = unknown("model", str(name), [*cells.models(), *encoders.encoders()])
-        raise ConfigurationError(f"{message} A cell of your own is registered in this process, or installed with its package.")
-    return cells.build(name, signature.inner, leaves, hidden, **settings)
+                fault = f"{key!r} is {value!r}; {name} has no {lacking}. Use a tree model."
+        if spec is not None:
+            fault = f"{name!r} is the name of a registered cell and of a sequence or attention model. Rename the cell."
+        if not fault:
+            return encoders.build(name, leaves, len(signature.operators), hidden, **settings)
+    elif spec is not None:
+        return cells.build(name, signature.inner, leaves, hidden, **settings)
+    names = () if fault else [*cells.models(), *encoders.encoders()]
+    of_own = "A cell of your own is registered in this process, or installed with its package."
+    raise ConfigurationError(fault or f"{unknown('model', str(name), names)} {of_own}")

@@ -78,10 +78,13 @@ class TreeDataset(DGLDataset):
         entries = list(source) if isinstance(source, Iterable) and not isinstance(source, str) else [source]
         self.files = [str(entry) for entry in entries if isinstance(entry, str | Path)]
         self._examples = [entry for entry in entries if isinstance(entry, Example)]
+        fault = ""
         if len(self.files) + len(self._examples) != len(entries) or (self.files and self._examples):
-            raise ConfigurationError("A TreeDataset is made of files, or of examples, not of both or anything else.")
-        if len(self.tasks) > 1 and self.at_nodes:
-            raise ConfigurationError("A task at nodes cannot be in a TreeDataset with other tasks. Make one of its own.")
+            fault = "A TreeDataset is made of files, or of examples, not of both or anything else."
+        elif len(self.tasks) > 1 and self.at_nodes:
+            fault = "A task at nodes cannot be in a TreeDataset with other tasks. Make one of its own."
+        if fault:
+            raise ConfigurationError(fault)
         # No cache for examples, which are in memory, nor for a user's task, whose code may change.
         self._is_cached = bool(self.files) and all(task.is_ours() for task in kinds)
         self._made_from = stored_set.origin([self.fingerprint], self.vocabulary, self.signature, self.tasks)

@@ -47,12 +47,15 @@ class Named:
     name: str
 
     def __post_init__(self) -> None:
+        fault = ""
         if not re.fullmatch(NAME, self.name):
-            raise ConfigurationError(f"'name' is {self.name!r}; it names a folder: letters, digits, '.', '_' and '-' only.")
+            fault = f"'name' is {self.name!r}; it names a folder: letters, digits, '.', '_' and '-' only."
         for key, low, high in ((key, low, high) for keys, low, high in self.ranges for key in keys.split()):
             value = attrgetter(key)(self)
             if not low <= value < high:
-                raise ConfigurationError(f"{key!r} is {value}; it must be at least {low:g} and below {high:g}.")
+                fault = fault or f"{key!r} is {value}; it must be at least {low:g} and below {high:g}."
+        if fault:
+            raise ConfigurationError(fault)
 
     def values(self) -> dict[str, Any]:
         """Return all values as plain data."""
