@@ -25,7 +25,6 @@ def report(
     json: Json = False,
 ) -> None:
     """Print a table over runs: mean and sample standard deviation over seeds."""
-    from dgl_treestack.results import differences
     from dgl_treestack.results import report as tables
 
     results = tables.read_runs(runs, on=on, cuts=not no_cuts)
@@ -39,6 +38,6 @@ def report(
         atomic.write_text(output.with_suffix(".md"), text + "\n")
         atomic.write_text(output.with_suffix(".csv"), tables.csv(rows))
     if json:
-        print_json({"table": rows, "behind the best": differences.behind_best(answers_of)} if compare else rows)
+        print_json({"table": rows, "behind the best": tables.behind_best(answers_of)} if compare else rows)
     else:
         print(text)

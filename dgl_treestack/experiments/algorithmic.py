@@ -16,7 +16,7 @@ from dgl_treestack.data.records import Table
 from dgl_treestack.experiments.protocol import Extent, read_data
 from dgl_treestack.experiments.runs import Planned
 from dgl_treestack.results import report
-from dgl_treestack.results.differences import Line
+from dgl_treestack.results.report import Line
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs.configuration import StreamTests
 

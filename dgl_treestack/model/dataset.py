@@ -99,6 +99,21 @@ def measure(name: str, tree: Expression, node: int = 0) -> int:
     return max(tree.operators_before[end] - tree.operators_before[start] for start, end in spans)
 
 
+@dataclass(frozen=True, eq=False)
+class Texts(Sequence[str]):
+    """Texts in memory-mapped bytes. offsets: (G + 1,) text i is content[offsets[i] : offsets[i + 1]]."""
+
+    offsets: np.ndarray
+    content: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, i: Any) -> Any:
+        chosen = range(len(self))[i]
+        return self.content[self.offsets[chosen] : self.offsets[chosen + 1]].tobytes().decode()
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Dataset:
     """G trees prepared for one model, which has R outputs for them: one per tree, or one per node with a target.

@@ -19,7 +19,6 @@ from dgl_treestack._dgl import DGLDataset, DGLGraph, batch
 from dgl_treestack.data import formats, graph
 from dgl_treestack.data.forest import Forest
 from dgl_treestack.data.formats import Example
-from dgl_treestack.data.stored_forest import MANIFEST
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, OutputError
 from dgl_treestack.expression.language import find
@@ -119,7 +118,7 @@ class TreeDataset(DGLDataset):
 
     def has_cache(self) -> bool:
         """Whether there are columns in the cache to load."""
-        return self._is_cached and (self._folder / MANIFEST).is_file()
+        return self._is_cached and (self._folder / stored_set.MANIFEST).is_file()
 
     def save(self) -> None:
         """Write the columns to the cache, except those of examples or of a user's task."""
