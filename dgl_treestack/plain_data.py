@@ -64,11 +64,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return data
 
 
-def _refuse(word: str) -> None:
-    raise DataError(f"{word} is not allowed in JSON. Write a finite number.")
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse)
+# The constants of Python's JSON, such as NaN, are looked up in an empty table, so that they are a KeyError.
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant={}.__getitem__)
 # Perhaps half of a character: two halves are one. An id that was one half ended the packing of records in a traceback.
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -86,6 +83,8 @@ def read_json(text: str, remedy: str = "", start: int | None = None) -> tuple[An
         return value, end
     except DataError as error:
         fault = str(error)
+    except KeyError as error:
+        fault = f"{error.args[0]} is not allowed in JSON. Write a finite number."
     except UnicodeEncodeError as error:
         fault = f"{error.object[error.start]!a} is half of a character. Write the whole one."
     except (ValueError, RecursionError) as error:  # ValueError also from int(), beyond sys.get_int_max_str_digits()

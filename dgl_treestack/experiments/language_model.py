@@ -23,7 +23,7 @@ from dgl_treestack.results import report
 from dgl_treestack.results.report import Line, holm, paired_t_test
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs import configuration
-from dgl_treestack.runs.configuration import TextConfig
+from dgl_treestack.runs.sequence_configuration import TextConfig
 from dgl_treestack.training.text import ENOUGH, PARTS
 
 logger = logging.getLogger(__name__)

@@ -20,11 +20,11 @@ from dgl_treestack.expression.language import find
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.model.dataset import Batch, Dataset, prepare
 from dgl_treestack.model.tree_dataset import TreeDataset
-from dgl_treestack.plain_data import one_of, settings_of
+from dgl_treestack.plain_data import one_of
 from dgl_treestack.propagate import ENGINES, compute, draw_noise, propagate
 from dgl_treestack.sequence import encoders
 from dgl_treestack.sequence.encoders import NO_ENCODER, Encoder
-from dgl_treestack.tasks import Item, NodeStates, Task, registry
+from dgl_treestack.tasks import Item, NodeStates, Task, build_heads, registry
 
 if TYPE_CHECKING:
     from dgl_treestack.model.signals import NodeSignals
@@ -89,31 +89,19 @@ class Model(nn.Module):
         tasks = (tasks,) if isinstance(tasks, str) else tuple(tasks)
         of_heads = {"tasks": tasks, "class_weights": class_weights, "head_settings": head_settings}
         arguments = {"name": name, "hidden": hidden, "masks": masks, "signals": signals, **of_heads, **cell}
-        kinds = {task: registry[task] for task in tasks}
+        kinds = [registry[task] for task in tasks]
         vocabulary = Vocabulary.preset(vocabulary) if isinstance(vocabulary, str) else vocabulary
         signature = find(signature) if isinstance(signature, str) else signature
         module = _cell_or_encoder(name, len(vocabulary), signature, hidden, cell)
-        slots, built = getattr(module, "slots", 1), list[Task]()
-        for task, given in {**{task: {} for task in tasks}, **(head_settings or {})}.items():
-            fault = "" if task in kinds else f"Settings of a head: {unknown('task', task, tasks)}"
-            allowed = {} if fault else settings_of(kinds[task])
-            for key in () if fault else given:
-                if key not in allowed:
-                    fault = f"Task {task!r}: {unknown('setting of the head', key, allowed)}"
-            if fault:
-                raise ConfigurationError(fault)
-            settings = {"slots": slots, **given} if "slots" in allowed else given
-            built.append(kinds[task].build(hidden, signature, **settings))
+        slots = getattr(module, "slots", 1)
+        heads = build_heads(kinds, hidden, signature, slots, head_settings or {}, class_weights)
         losses = None
         if signals:
             from dgl_treestack.model.signals import NodeSignals  # here, since it loads FLINT: 0.2 s
 
             losses = NodeSignals(hidden, **{"slots": slots, **signals})
-        model = cls(module, built, vocabulary, signature, masks=masks, signals=losses)
+        model = cls(module, heads, vocabulary, signature, masks=masks, signals=losses)
         model.arguments = arguments
-        if class_weights:
-            for head in model.heads.values():
-                head.set_class_weights(class_weights)
         if seed is not None:
             model.reset_parameters(torch.Generator().manual_seed(seed))
         return model
@@ -127,11 +115,8 @@ class Model(nn.Module):
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw all initial values from a generator."""
-        self.cell.reset_parameters(generator)
-        for head in self.heads.values():
-            head.reset_parameters(generator)
-        if self.signals is not None:
-            self.signals.reset_parameters(generator)
+        for part in (self.cell, *self.heads.values(), *([] if self.signals is None else [self.signals])):
+            part.reset_parameters(generator)
 
     def save(self, folder: Path | str, **data: Any) -> "dgl_treestack.Run":
         """Write the model as the folder of a run, NAME or NAME-SEED, which `load` and all commands read. Returns the run.

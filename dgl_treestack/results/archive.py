@@ -21,7 +21,8 @@ from dgl_treestack.plain_data import tables_of
 from dgl_treestack.results.run_result import EPOCHS, RunResult
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
-from dgl_treestack.runs.run import checked_metrics, range_of
+from dgl_treestack.runs.environment import range_of
+from dgl_treestack.runs.run import checked_metrics
 
 DESCRIPTION = "runs"  # the key of the metadata
 # Ids are texts in the file: numbers in their place did not fit those of runs that are here, and halved all differences.

@@ -12,8 +12,8 @@ from dgl_treestack.data.records import Table
 from dgl_treestack.errors import DataError
 from dgl_treestack.plain_data import read_json
 from dgl_treestack.runs.configuration import RunConfig
-from dgl_treestack.runs.environment import machine_of
-from dgl_treestack.runs.run import Run, range_of
+from dgl_treestack.runs.environment import machine_of, range_of
+from dgl_treestack.runs.run import Run
 
 EPOCHS = "epochs"  # the set of the metrics per epoch
 OWN = ("validation", "test")  # the sets of every run

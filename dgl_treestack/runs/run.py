@@ -33,7 +33,7 @@ from dgl_treestack.resources import BUNDLED, find_data, sha256
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import Named, RunConfig
 from dgl_treestack.runs.configuration import build_model as build_model
-from dgl_treestack.runs.environment import describe_environment
+from dgl_treestack.runs.environment import checked_environment, describe_environment
 from dgl_treestack.runs.weights import load_into, opened, read_weights, write_weights
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Run:
 
         resumed: a dictionary for every resumption with another commit, device or version, with the number of complete epochs.
         """
-        return self._read(self.folder / "environment.json", _environment, TRAIN_AGAIN)
+        return self._read(self.folder / "environment.json", checked_environment, TRAIN_AGAIN)
 
     @property
     def seed(self) -> int:
@@ -274,30 +274,6 @@ class Run:
         parse = partial(convert, dict[str, Source])
         sources: dict[str, Source] = self._read(self.sources, lambda text: parse(read_object(text), "sources"), remedy, {})
         return {name: source for name, source in sources.items() if kind is None or source.kind == kind}
-
-
-def _environment(text: str) -> dict[str, Any]:
-    """Return the content of environment.json if what others read of it has the right types. Raises ValueError, KeyError."""
-    environment = read_object(text)
-    range_of(environment.get("measured"))
-    kinds: dict[str, type] = {"seed": int, "device": str, "versions": dict, "equations": dict, "data": dict, "resumed": list}
-    values = [(key, environment[key], kind) for key, kind in kinds.items() if key in environment or key == "seed"]
-    for entry in environment.get("resumed", []):
-        values += [(f"epochs of {entry}", entry.get("epochs"), int), (f"versions of {entry}", entry.get("versions"), dict)]
-    for key, value, kind in values:
-        if type(value) is not kind:
-            raise ValueError(f"{key:.200} is {value!r:.200}")
-    return environment
-
-
-def range_of(measured: Any) -> tuple[int, int] | None:
-    """Return the smallest and largest value of a measure from plain data, None without any. Raises ValueError."""
-    if not measured:
-        return None
-    is_pair = isinstance(measured, list) and len(measured) == 2
-    if not is_pair or not all(type(value) in (int, float) and float(value).is_integer() for value in measured):
-        raise ValueError(f"'measured' is {measured!r}, not two whole numbers")
-    return round(measured[0]), round(measured[1])
 
 
 def checked_metrics(content: str | Iterable[Any], *, of_trees: bool, finite: Sequence[str] = ()) -> list[dict[str, Any]]:

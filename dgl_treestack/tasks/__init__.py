@@ -5,7 +5,7 @@ entry point of the group `dgl_treestack.tasks` in their package, which names the
 """
 
 import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -15,9 +15,10 @@ from torch import Tensor, nn
 
 from dgl_treestack.cells import draw_linear
 from dgl_treestack.data.formats import Example
-from dgl_treestack.errors import ConfigurationError, DataError
+from dgl_treestack.errors import ConfigurationError, DataError, unknown
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import Signature
+from dgl_treestack.plain_data import settings_of
 from dgl_treestack.resources import Registry, read_module
 
 # The states h of nodes, by their indices in the batch: (...) -> (..., H).
@@ -122,6 +123,29 @@ registry: Registry[type[Task]] = Registry(
     "task", Path(__file__).parent.glob("*.py"), read_module, _by_name, "dgl_treestack.tasks"
 )
 tasks = registry.table
+
+
+def build_heads(
+    kinds: Sequence[type[Task]],
+    hidden: int,
+    language: Signature,
+    slots: int,
+    settings_of_task: Mapping[str, Mapping[str, Any]],
+    class_weights: Mapping[str, float] | None,
+) -> list[Task]:
+    """Return the heads of a model. slots: of its cell, for heads that have them. Raises ConfigurationError."""
+    heads, names = [], [kind.name for kind in kinds]
+    faults = [f"Settings of a head: {unknown('task', name, names)}" for name in settings_of_task if name not in names]
+    for kind in () if faults else kinds:
+        given, allowed = settings_of_task.get(kind.name, {}), settings_of(kind)
+        faults += [f"Task {kind.name!r}: {unknown('setting of the head', key, allowed)}" for key in given if key not in allowed]
+        if not faults:
+            heads.append(kind.build(hidden, language, **({"slots": slots, **given} if "slots" in allowed else given)))
+    if faults:
+        raise ConfigurationError(faults[0])
+    for head in heads if class_weights else ():
+        head.set_class_weights(class_weights or {})
+    return heads
 
 
 def register_task(task: type[Task]) -> type[Task]:

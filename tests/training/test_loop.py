@@ -26,9 +26,9 @@ from dgl_treestack.model.signals import NodeSignals
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.results import run_result
 from dgl_treestack.runs import configuration, evaluation
-from dgl_treestack.runs.configuration import TextConfig
 from dgl_treestack.runs.environment import origin_of
 from dgl_treestack.runs.run import Run
+from dgl_treestack.runs.sequence_configuration import TextConfig
 from dgl_treestack.runs.weights import read_weights, write_weights
 from dgl_treestack.training.objective import Counts
 from dgl_treestack.training.optimizer import RowOptimizer
