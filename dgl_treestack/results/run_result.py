@@ -1,5 +1,6 @@
 """Finished runs, as input of figures and tables: configuration, metrics per epoch, and one table of answers."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from dgl_treestack.plain_data import read_json
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.environment import machine_of, range_of
 from dgl_treestack.runs.run import Run
+from dgl_treestack.runs.weights import opened
 
 EPOCHS = "epochs"  # the set of the metrics per epoch
 OWN = ("validation", "test")  # the sets of every run
@@ -126,12 +128,15 @@ def read_any(folder: Path) -> RunResult:
 
 def with_origin(result: RunResult) -> RunResult:
     """Return the result of a run folder with its commit, machine, CPU time and number of parameters."""
-    run = Run(result.folder)
+    run, parameters = Run(result.folder), 0
+    if run.best.exists():
+        with opened(run.best, "numpy") as file:
+            parameters = sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
     origin = {
         "commit": run.environment.get("commit") or "unknown",
         "machine": machine_of(run.environment),
         "cpu_seconds": sum(row["cpu_seconds"] for row in run.read_times()),
-        "parameters": run.count_parameters(),
+        "parameters": parameters,
     }
     return replace(result, about={**result.about, **origin})
 

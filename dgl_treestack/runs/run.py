@@ -34,7 +34,7 @@ from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import Named, RunConfig
 from dgl_treestack.runs.configuration import build_model as build_model
 from dgl_treestack.runs.environment import checked_environment, describe_environment
-from dgl_treestack.runs.weights import load_into, opened, read_weights, write_weights
+from dgl_treestack.runs.weights import load_into, read_weights, write_weights
 
 if TYPE_CHECKING:
     import torch
@@ -170,13 +170,6 @@ class Run:
         if (self.folder / "card.json").is_file():  # a model of the package
             model.variables = tuple(json.loads((self.folder / "card.json").read_text())["variables"])
         return model.eval()
-
-    def count_parameters(self) -> int:
-        """Return the number of parameters in the file of the best weights, 0 without such a file. Raises CheckpointError."""
-        if not self.best.exists():
-            return 0
-        with opened(self.best, "numpy") as file:
-            return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
 
     def best_epoch(self) -> int:
         """Return the epoch of the best weights, 0 if the run is not finished. Raises CheckpointError."""

@@ -62,10 +62,6 @@ class Task(nn.Module, abc.ABC):
         """
         return cls(hidden, **settings)
 
-    def set_class_weights(self, weights: Mapping[str, float]) -> None:
-        """Weigh the loss of every class, 1 for those not named. Raises ConfigurationError for a task without classes."""
-        raise ConfigurationError(f"The task {self.name!r} has no classes that 'model.class_weights' could weigh.")
-
     @classmethod
     def is_ours(cls) -> bool:
         """Return whether the task is one of this package: what it prepares is the same as long as the package is."""
@@ -133,18 +129,18 @@ def build_heads(
     settings_of_task: Mapping[str, Mapping[str, Any]],
     class_weights: Mapping[str, float] | None,
 ) -> list[Task]:
-    """Return the heads of a model. slots: of its cell, for heads that have them. Raises ConfigurationError."""
+    """Return the heads of a model. slots, class_weights: for those that have such settings. Raises ConfigurationError."""
     heads, names = [], [kind.name for kind in kinds]
     faults = [f"Settings of a head: {unknown('task', name, names)}" for name in settings_of_task if name not in names]
-    for kind in () if faults else kinds:
+    for kind in kinds:
         given, allowed = settings_of_task.get(kind.name, {}), settings_of(kind)
         faults += [f"Task {kind.name!r}: {unknown('setting of the head', key, allowed)}" for key in given if key not in allowed]
-        if not faults:
-            heads.append(kind.build(hidden, language, **({"slots": slots, **given} if "slots" in allowed else given)))
-    if faults:
-        raise ConfigurationError(faults[0])
-    for head in heads if class_weights else ():
-        head.set_class_weights(class_weights or {})
+        if class_weights and "class_weights" not in allowed:
+            faults.append(f"The task {kind.name!r} has no classes that 'model.class_weights' could weigh.")
+        if faults:
+            raise ConfigurationError(faults[0])
+        common = {name: value for name, value in (("slots", slots), ("class_weights", class_weights)) if name in allowed}
+        heads.append(kind.build(hidden, language, **{**common, **given}))
     return heads
 
 
