@@ -87,8 +87,10 @@ def read_prefix(text: str, signature: Signature) -> list[Node]:
             elif slash and not _COUNT.fullmatch(count):
                 fault = f"{count[:30]!r} is not a number of operands. Write {name}/3."
             else:
-                is_split = slash and token not in signature  # by its number of children, or it takes any number
-                operator = (signature.operator(name, int(count)) if is_split else None) or signature[token]
+                # without a name of its own, it is split by its number of children, or takes any number
+                named = signature.by_word.get(name, {}) if slash and token not in signature else {}
+                of_count = named.get(int(count)) or named.get(None) if named else None
+                operator = of_count or next(iter(named.values()), None) or signature[token]
                 arity = int(count) if slash else operator.arity
                 if arity is None:
                     fault = f"{name!r} takes any number of operands. Say how many: {name}/3."
@@ -226,9 +228,10 @@ def _close(items: list[_Item], signature: Signature, text: str, column: int) -> 
     match items:
         case [_Operator(word, at, None), *rest]:
             trees = [item for item in rest if not isinstance(item, _Operator)]
-            operator, count = signature.operator(word, len(trees)), len(trees)
+            count, named = len(trees), signature.by_word[word]
+            operator = named.get(count) or named.get(None)
             if len(trees) == len(rest):
-                if trees and operator is not None and operator.arity in (None, count):
+                if trees and operator is not None:
                     return None, (operator.name, None, count), trees
                 if count == 1 and 2 in signature.by_word[word]:
                     return _Operator(word, at, trees[0])
