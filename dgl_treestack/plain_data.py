@@ -65,7 +65,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 # The constants of Python's JSON, such as NaN, are looked up in an empty table, so that they are a KeyError.
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant={}.__getitem__)
+_CONSTANTS: dict[str, float] = {}
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_CONSTANTS.__getitem__)
 # Perhaps half of a character: two halves are one. An id that was one half ended the packing of records in a traceback.
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 

@@ -1,6 +1,7 @@
 """`treestack cells`."""
 
 import math
+from typing import Any
 
 from dgl_treestack.cli import Json, print_json
 
@@ -22,7 +23,7 @@ def cells(json: Json = False) -> None:
             fields = module.fields
         else:
             module, fields = encoders.build(name, tokens, len(MATH.operators), spec.hidden), {}
-        row = {"name": name, "paper": spec.paper, "equations": spec.equations}
+        row: dict[str, Any] = {"name": name, "paper": spec.paper, "equations": spec.equations}
         row["parameters"] = sum(parameter.numel() for parameter in module.parameters())
         row["state"] = sum(math.prod(shape) for shape in fields.values())
         table.append({**row, "fields": {field: list(shape) for field, shape in fields.items()}, "adds": spec.adds})
