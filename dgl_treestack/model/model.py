@@ -94,7 +94,7 @@ class Model(nn.Module):
         signature = find(signature) if isinstance(signature, str) else signature
         module = _cell_or_encoder(name, len(vocabulary), signature, hidden, cell)
         slots = getattr(module, "slots", 1)
-        heads = build_heads(kinds, hidden, signature, slots, head_settings or {}, class_weights)
+        heads = build_heads(kinds, hidden, signature, slots, head_settings, class_weights)
         losses = None
         if signals:
             from dgl_treestack.model.signals import NodeSignals  # here, since it loads FLINT: 0.2 s

@@ -26,7 +26,7 @@ from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.model import stored_set
 from dgl_treestack.model.dataset import Dataset, prepare
 from dgl_treestack.processes import locked
-from dgl_treestack.tasks import registry
+from dgl_treestack.tasks import build_heads, registry
 
 logger = logging.getLogger(__name__)
 IGNORED = -100  # the default of torch's `ignore_index`
@@ -106,7 +106,7 @@ class TreeDataset(DGLDataset):
 
     def process(self) -> None:
         """Prepare the examples of the files."""
-        heads = [registry[task].build(1, self.signature) for task in self.tasks]
+        heads = build_heads([registry[task] for task in self.tasks], 1, self.signature)
         self.prepared = prepare(self.examples, heads, self.vocabulary, self.signature)
 
     def _download(self) -> None:

@@ -20,8 +20,8 @@ class Relation(Classification):
     name = "relation"
     compares_sides = True
 
-    def __init__(self, hidden: int, classes: tuple[str, ...], **settings: Any):
-        super().__init__(hidden, classes, **settings)
+    def __init__(self, hidden: int, **settings: Any):
+        super().__init__(hidden, **settings)
         self.comparison = nn.Linear(4 * hidden, hidden)
 
     def forward(self, h: NodeStates, roots: Tensor, sides: Tensor) -> Tensor:
