@@ -5,14 +5,13 @@ import io
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from dgl_treestack.data.records import Table, accuracy, without_cuts
+from dgl_treestack.data.records import Table, accuracy
 from dgl_treestack.errors import ConfigurationError, DataError, unknown
 from dgl_treestack.results.metrics import METRICS
 from dgl_treestack.results.run_result import RunResult, by_config, read
@@ -31,15 +30,9 @@ _SINGLE_SEED = " A row that shares one seed with {best} is compared with it on t
 _FAMILIES = "A family is all equations of one root derivation. "
 
 
-def read_runs(folders: Sequence[Path], *, on: str = "", cuts: bool = True) -> list[RunResult]:
-    """Read run folders. on: as of `run_result.read`. cuts: whether equations with a value on a branch cut count."""
-    runs = [read(folder, on) for folder in folders]
-    return runs if cuts else [replace(run, answers=without_cuts(run.answers)) for run in runs]
-
-
 def tabulate(folders: Sequence[Path], metric: str = "accuracy", *, depths: bool = False, cuts: bool = True) -> list[Line]:
-    """Return the table of run folders, see `rows_of` and `read_runs`."""
-    return rows_of(read_runs(folders, cuts=cuts), metric, depths=depths)
+    """Return the table of run folders, see `rows_of`. cuts: whether equations with a value on a branch cut count."""
+    return rows_of([read(folder, cuts=cuts) for folder in folders], metric, depths=depths)
 
 
 def rows_of(runs: Sequence[RunResult], metric: str = "accuracy", *, depths: bool = False) -> list[Line]:

@@ -82,11 +82,12 @@ class RunResult:
         return next(of_best_epoch, most_accurate)
 
 
-def read(folder: Path, on: str = "") -> RunResult:
+def read(folder: Path, on: str = "", *, cuts: bool = True) -> RunResult:
     """Read a run folder.
 
     on: a data file that the run was evaluated on; its records are then `test`, in place of those of the test sets. Records of
-    several test sets have the column `file`, since their ids may be equal.
+    several test sets have the column `file`, since their ids may be equal. cuts: whether equations with a value on a branch
+    cut count.
     Raises CheckpointError for a folder that holds no complete run, DataError for a run without test records.
     """
     run = Run.open(folder)
@@ -111,7 +112,8 @@ def read(folder: Path, on: str = "") -> RunResult:
         "checksums": tuple(run.find_records(name)[1] for name in files),
     }
     result = RunResult(folder, run.config, run.seed, run.read_metrics(), records.joined([]), about)
-    return result.with_set("validation", within).with_set("test", test)
+    result = result.with_set("validation", within).with_set("test", test)
+    return result if cuts else replace(result, answers=records.without_cuts(result.answers))
 
 
 def read_any(folder: Path) -> RunResult:
