@@ -12,9 +12,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from dgl_treestack import atomic
 from dgl_treestack.data.formats import authors, tabular
@@ -24,13 +22,16 @@ from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.plain_data import text_of
 from dgl_treestack.resources import find_data
 
+if TYPE_CHECKING:
+    import numpy as np
+
 __all__ = ["Example", "from_dict", "read", "read_examples", "read_lines", "read_vectors", "stream_examples", "to_dict", "write"]
 SUFFIXES = tuple(f"{suffix}{packed}" for packed in ("", ".gz") for suffix in (".jsonl", ".json", ".tsv", ".txt"))
 MAX_LINE = 20_000_000  # bytes
 MAX_TEXT = 500_000_000  # bytes of a file that is read as a whole, decompressed
 # A fixed bound, with a remedy in the message, in place of an option --max-bytes.
 MAX_EXPANSION, HARMLESS = 200, 10_000_000  # largest ratio of bytes decompressed to compressed, after so many bytes
-LARGEST = float(np.finfo(np.float32).max)
+LARGEST = (2 - 2**-23) * 2.0**127  # of float32
 
 
 def read(path: Path | str, signature: Signature = MATH, *, unique_ids: bool = True) -> Iterator[Example]:
@@ -146,7 +147,7 @@ def read_lines(path: Path, *, whole: bool = False) -> Iterator[str]:
         raise DataError(fault, path, number)
 
 
-def read_vectors(path: Path, words: Set[str], size: int) -> dict[str, np.ndarray]:
+def read_vectors(path: Path, words: Set[str], size: int) -> "dict[str, np.ndarray]":
     """The vectors (size,), float32, of those words that a file as of GloVe has; of several lines of a word the first counts.
 
         the 0.418 0.24968 -0.41242            a word, then numbers, separated by one space, one word per line
@@ -158,6 +159,8 @@ def read_vectors(path: Path, words: Set[str], size: int) -> dict[str, np.ndarray
     line with fewer numbers, and for a line of one of the words with more or with one that is not finite; without a line: for a
     file that is empty or has none of the words.
     """
+    import numpy as np  # here, since nobody who reads trees should wait for it
+
     vectors: dict[str, np.ndarray] = {}
     number = 0
     for number, text in enumerate(read_lines(path), 1):
