@@ -10,17 +10,19 @@ Inductor's C++ code      kernels call library functions for exp, sigmoid and tan
 C++ package loader       (in csrc/sweep.cpp) the native library does not compile; the error names the engine to use
 
 At the end: generators of random numbers, where every draw is a function of a seed, its purpose and its position in a run, so
-that random streams have no state that a checkpoint would have to hold; and gradients that have no gradient.
+that random streams have no state that a checkpoint would have to hold; how the processor takes subnormal numbers; and
+gradients that have no gradient.
 """
 
 import logging
 import math
 import os
 import subprocess
+import sys
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any
@@ -236,6 +238,25 @@ def torch_generator(seed: int, purpose: str, *position: int) -> torch.Generator:
     """Return the torch generator of a purpose at a position, such as ("dropout", epoch, step)."""
     sequence = np.random.SeedSequence([seed, zlib.crc32(purpose.encode()), *position])
     return torch.Generator().manual_seed(int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1)))
+
+
+@contextmanager
+def subnormals_as_zero() -> Iterator[None]:
+    """Let the processor take subnormal numbers as zero, until the context ends: below 1.2e-38 in float32, 2.2e-308 in float64.
+
+    Weight decay leaves such numbers in weights that have no gradient, and with many of them a Transformer takes ten times as
+    long. The setting is one of this thread, for the numbers of Python and NumPy too; threads that start in the context keep
+    it, earlier ones do not get it. Processors without the setting ignore it.
+    """
+    # Not for a whole process: the setting holds for the floats of Python, too (hypothesis refuses to draw any under
+    # it). A step of a Tree Transformer with 83,000 subnormal numbers among 820,000 takes 26 ms in place of 143 to 212.
+    # `Model.score`, completion and the extras on stacks and values do without it.
+    are_zero = sys.float_info.min / 2 == 0
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(are_zero)
 
 
 def once_differentiable(backward: Callable[..., Gradients]) -> Callable[..., Gradients]:

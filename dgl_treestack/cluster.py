@@ -182,8 +182,13 @@ def run_commands(commands: Sequence[Command], cluster: Cluster) -> int:
 
         for task in tqdm(as_completed(tasks), total=len(tasks), desc="runs", disable=None):
             code, messages, content = task.result()
-            if content is not None:
-                _unpack(content, tasks[task].output)
+            if content is not None:  # folders, each put there complete or not at all; one that is there already is replaced
+                output = tasks[task].output
+                with tempfile.TemporaryDirectory(dir=output, prefix=".unpacked-") as unpacked:
+                    extract(content, unpacked)
+                    for path in Path(unpacked).iterdir():
+                        shutil.rmtree(output / path.name, ignore_errors=True)
+                        path.replace(output / path.name)
             if code:
                 logger.error(messages.rstrip())
             codes.append(exit_code(code))
@@ -222,14 +227,3 @@ def extract(content: bytes, folder: str | Path) -> None:
     """Put what `pack` has packed into a folder."""
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         archive.extractall(folder, filter="data")
-
-
-def _unpack(content: bytes, folder: Path) -> None:
-    """Put the folders of an archive into a folder, each complete or not at all; one that is there already is replaced."""
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".unpacked-") as unpacked:
-        extract(content, unpacked)
-        for path in Path(unpacked).iterdir():
-            target = folder / path.name
-            if target.is_dir():
-                shutil.rmtree(target)
-            path.replace(target)

@@ -64,11 +64,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return data
 
 
-def _refuse(word: str) -> None:
-    raise DataError(f"{word} is not allowed in JSON. Write a finite number.")
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse)
+# The constants of Python's JSON, such as NaN, are looked up in an empty table, so that they are a KeyError.
+_CONSTANTS: dict[str, float] = {}
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_CONSTANTS.__getitem__)
 # Perhaps half of a character: two halves are one. An id that was one half ended the packing of records in a traceback.
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -83,14 +81,25 @@ def read_json(text: str, remedy: str = "", start: int | None = None) -> tuple[An
         value, end = (_DECODER.decode(text), len(text)) if start is None else _DECODER.raw_decode(text, start)
         if _HALF.search(text, start or 0, end):
             json.dumps(value, ensure_ascii=False).encode()
-    except DataError:
-        raise
+        return value, end
+    except DataError as error:
+        fault = str(error)
+    except KeyError as error:
+        fault = f"{error.args[0]} is not allowed in JSON. Write a finite number."
     except UnicodeEncodeError as error:
-        raise DataError(f"{error.object[error.start]!a} is half of a character. Write the whole one.") from None
+        fault = f"{error.object[error.start]!a} is half of a character. Write the whole one."
     except (ValueError, RecursionError) as error:  # ValueError also from int(), beyond sys.get_int_max_str_digits()
         reason = "nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
-        raise DataError(f"Not a complete JSON object ({getattr(error, 'msg', reason)}). {remedy}") from None
-    return value, end
+        fault = f"Not a complete JSON object ({getattr(error, 'msg', reason)}). {remedy}"
+    raise DataError(fault)
+
+
+def read_object(text: str, remedy: str = "") -> dict[str, Any]:
+    """Return the JSON object of a text. Raises DataError for anything else, as `read_json`."""
+    value, _ = read_json(text, remedy)
+    if not isinstance(value, dict):
+        raise DataError(f"Expected a JSON object, found {type(value).__name__}. {remedy}")
+    return value
 
 
 def one_of(options: Iterable[str], value: object, setting: str) -> str:
@@ -137,24 +146,23 @@ def build(cls: type[Built], data: dict[str, Any], prefix: str = "") -> Built:
     prefix: prepended to the keys in errors.
     """
     fields_by_name = {entry.name: entry for entry in fields(cast(Any, cls))}
-    for key in data:
-        if key not in fields_by_name:
-            raise ConfigurationError(unknown("key", prefix + key, [prefix + name for name in fields_by_name]))
+    names = [prefix + name for name in fields_by_name]
+    faults = [unknown("key", prefix + key, names) for key in data if key not in fields_by_name]
     for name, entry in fields_by_name.items():
         if name not in data and entry.default is MISSING and entry.default_factory is MISSING:
-            raise ConfigurationError(f"The key {prefix + name!r} is missing.")
+            faults.append(f"The key {prefix + name!r} is missing.")
+    if faults:
+        raise ConfigurationError(faults[0])
     kinds = get_type_hints(cls)
-    return cls(**{key: _convert(kinds[key], value, prefix + key) for key, value in data.items()})
+    return cls(**{key: convert(kinds[key], value, prefix + key) for key, value in data.items()})
 
 
-def _convert(kind: Any, value: Any, key: str) -> Any:
+def convert(kind: Any, value: Any, key: str) -> Any:
     """Convert a value of plain data to the type of its field. Raises ConfigurationError that names the key."""
     if is_dataclass(kind) and isinstance(value, dict):
         return build(cast(type, kind), value, key + ".")
     if get_origin(kind) is Literal:
-        if value not in get_args(kind):
-            raise ConfigurationError(unknown(f"value for {key!r}:", str(value), get_args(kind)))
-        return value
+        return one_of(get_args(kind), value, key)
     if get_origin(kind) is tuple:  # a single text stands for a tuple of one, as in --set data.train=FILE
         entries, kind_of_entries = [value] if isinstance(value, str) else value, get_args(kind)[0]
         if isinstance(entries, list | tuple) and all(type(entry) is kind_of_entries for entry in entries):
@@ -162,9 +170,9 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
     elif get_origin(kind) is dict:
         if isinstance(value, dict):
             _, kind_of_values = get_args(kind)
-            return {name: _convert(kind_of_values, entry, f"{key}.{name}") for name, entry in value.items()}
+            return {name: convert(kind_of_values, entry, f"{key}.{name}") for name, entry in value.items()}
     elif get_origin(kind) is list and isinstance(value, list):
-        return [_convert(get_args(kind)[0], entry, f"{key}[{i}]") for i, entry in enumerate(value)]
+        return [convert(get_args(kind)[0], entry, f"{key}[{i}]") for i, entry in enumerate(value)]
     elif kind is Any:
         return value
     elif kind is float and type(value) in (int, float) and abs(value) <= sys.float_info.max:

@@ -52,11 +52,6 @@ class Watch:
             for process in self.children:
                 process.terminate()
 
-    def check(self) -> None:
-        """Raise Interrupted when a signal has arrived."""
-        if self.number:
-            raise Interrupted(self.number)
-
 
 @contextmanager
 def watch_signals(children: Sequence[subprocess.Popen[str]] = ()) -> Iterator[Watch]:

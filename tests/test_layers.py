@@ -13,7 +13,7 @@ import dgl_treestack
 
 ROOT = Path(dgl_treestack.__file__).parent
 ROOMS = """
-errors, plain_data, _torch, plugins, atomic, cluster, processes, distributed,
+errors, plain_data, _torch, atomic, cluster, processes, distributed,
 resources, expression, _dgl, data, truth, generate, audit, cells, sequence, propagate, tasks, model, runs,
 results, language, algorithmic, training, completion, plots, inspection, experiments, cli, __main__
 """.replace(",", " ").split()  # lowest first

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from dgl_treestack.algorithmic.tasks import SequenceTask
-from dgl_treestack.runs.configuration import StreamConfig, StreamRecipe, StreamTests
+from dgl_treestack.runs.sequence_configuration import StreamConfig, StreamRecipe, StreamTests
 
 CAPACITY = 80  # rows in training: sequences of size 19 push at most 76 symbols
 ROUNDING = StreamRecipe(updates=1000, rate=0.02, curriculum=0.0, beta=60.0, stages=20)

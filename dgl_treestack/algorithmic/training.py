@@ -11,7 +11,7 @@ from torch.nn import functional
 from dgl_treestack._torch import numpy_generator
 from dgl_treestack.algorithmic.learner import AutogradLearner, Chunk, Net, StackLearner
 from dgl_treestack.algorithmic.tasks import SequenceTask
-from dgl_treestack.runs.configuration import StreamRecipe
+from dgl_treestack.runs.sequence_configuration import StreamRecipe
 from dgl_treestack.sequence import ActingCell
 
 STRIDE = 200  # updates between two comparisons of a net's loss with the goal

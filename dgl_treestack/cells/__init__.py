@@ -15,7 +15,7 @@ from dgl_treestack.cells._layers import LeafEncoder, Map, OperatorLinear, apply_
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.expression.operators import Operator
 from dgl_treestack.plain_data import settings_of, whole
-from dgl_treestack.plugins import Registry, read_module
+from dgl_treestack.resources import Registry, read_module
 
 __all__ = ["FORMS", "PER_CHILD", "Cell", "CellSpec", "LeafEncoder", "Map", "Noise", "OperatorLinear", "Ops", "Shape", "Signals"]
 __all__ += ["State", "apply_map", "build", "draw_linear", "dropped", "find", "leaf_encoder", "models", "register_cell"]

@@ -117,11 +117,11 @@ def examine() -> dict[str, Any]:
         problems.append(f"torch cannot be imported: {error}")
         device = "none"
     try:
-        from dgl_treestack import cells, plugins, tasks
+        from dgl_treestack import cells, resources, tasks
         from dgl_treestack.expression import language
 
         cells.models(), tasks.tasks(), language.languages()
-        problems += [f"the entry point {entry_point} is left out: {fault}" for entry_point, fault in plugins.faults.items()]
+        problems += [f"the entry point {entry_point} is left out: {fault}" for entry_point, fault in resources.faults.items()]
     except ImportError:  # of torch or DGL, a problem already
         pass
     if not all(names.values()):

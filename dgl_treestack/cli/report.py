@@ -25,10 +25,10 @@ def report(
     json: Json = False,
 ) -> None:
     """Print a table over runs: mean and sample standard deviation over seeds."""
-    from dgl_treestack.results import differences
     from dgl_treestack.results import report as tables
+    from dgl_treestack.results.run_result import read
 
-    results = tables.read_runs(runs, on=on, cuts=not no_cuts)
+    results = [read(folder, on, cuts=not no_cuts) for folder in runs]
     rows = tables.rows_of(results, metric, depths=depths)
     is_measured = any(title == "validation" or title.startswith("test") for row in rows for title in row)
     refuse_if({f"The records of these runs have nothing that the metric {metric!r} measures.": not is_measured})
@@ -39,6 +39,6 @@ def report(
         atomic.write_text(output.with_suffix(".md"), text + "\n")
         atomic.write_text(output.with_suffix(".csv"), tables.csv(rows))
     if json:
-        print_json({"table": rows, "behind the best": differences.behind_best(answers_of)} if compare else rows)
+        print_json({"table": rows, "behind the best": tables.behind_best(answers_of)} if compare else rows)
     else:
         print(text)

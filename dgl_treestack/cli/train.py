@@ -17,7 +17,7 @@ from dgl_treestack.plain_data import align
 from dgl_treestack.processes import Interrupted, follow_parent, processes_of_run, start_many
 from dgl_treestack.resources import find_config
 from dgl_treestack.runs import configuration
-from dgl_treestack.runs.configuration import TextConfig
+from dgl_treestack.runs.sequence_configuration import TextConfig
 
 Compile = Literal["auto", "on", "off"]
 Place = Literal["auto", "memory", "disk"]

@@ -32,7 +32,15 @@ def verify(
     """Check numerically whether equations hold, and ask a model."""
     from dgl_treestack.expression import Equation
 
-    asked = _asked(equations, file)
+    asked = [("", text) for text in equations if text != "-"]  # texts, each after the file and line that it is from
+    for source in (*(["-"] if "-" in equations else []), *([str(file)] if file else [])):
+        try:
+            content = sys.stdin.read() if source == "-" else text_of(Path(source).read_bytes(), source)
+        except OSError as error:
+            raise DataError(f"Cannot be read: {error.strerror}.", source) from None
+        asked += [(f"{source}:{number}: ", line) for number, line in enumerate(content.splitlines(), 1) if line.strip()]
+    if not asked:
+        raise DataError('There is no equation. Write one, such as treestack verify "x + y = y + x", or name a --file of them.')
     answers: list[dict[str, Any]] = []
     show: Callable[..., None] = (lambda *lines, **options: None) if json else print
     opened = model = None
@@ -80,23 +88,9 @@ def verify(
         sys.exit(2)
 
 
-def _asked(equations: tuple[str, ...], file: Path | None) -> list[tuple[str, str]]:
-    """Return the texts of equations, each after the file and line that it is from. Raises DataError."""
-    asked = [("", text) for text in equations if text != "-"]
-    for source in (*(["-"] if "-" in equations else []), *([str(file)] if file else [])):
-        try:
-            content = sys.stdin.read() if source == "-" else text_of(Path(source).read_bytes(), source)
-        except OSError as error:
-            raise DataError(f"Cannot be read: {error.strerror}.", source) from None
-        asked += [(f"{source}:{number}: ", line) for number, line in enumerate(content.splitlines(), 1) if line.strip()]
-    if not asked:
-        raise DataError('There is no equation. Write one, such as treestack verify "x + y = y + x", or name a --file of them.')
-    return asked
-
-
 def _numeric(tree: "Equation", verdict: "Verdict") -> dict[str, Any]:
     """Return the numeric verdict on an equation, also in words."""
-    from dgl_treestack.expression.hints import remark_on_names
+    from dgl_treestack.expression.infix import remark_on_names
     from dgl_treestack.truth import why_undefined
 
     numeric = f"{verdict.verdict}: {verdict.agreeing} of {verdict.points} defined points agree ({verdict.precision})"

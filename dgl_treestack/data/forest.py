@@ -6,21 +6,25 @@ A cell runs over a forest or over a batched graph. A forest stores the height of
 graph both are computed at every call from its current features and edges, because a user may have built or changed it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.data.vocabulary import NO_TOKEN, Vocabulary
-from dgl_treestack.data.wellformed import NO_OPERATOR, Checked, check, in_order_of_kinds, numbered_subtrees, uncompiled
+from dgl_treestack.data.vocabulary import NO_OPERATOR, NO_TOKEN, Vocabulary
 from dgl_treestack.errors import ConfigurationError, ExpressionError, unknown
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, Signature
 
+if TYPE_CHECKING:
+    from dgl_treestack.data.wellformed import Checked
+
+Function = TypeVar("Function", bound=Callable)
 Source: TypeAlias = "DGLGraph | Forest"
 CODE = np.dtype([("token", np.int64), ("number", np.float64)])
 NODE = np.dtype([(name, np.int64) for name in ("op", "slot", "height", "parent", "leaf", "subtree")])
@@ -156,14 +160,28 @@ class Columns(NamedTuple):
     subtree: np.ndarray
 
 
+def uncompiled(function: Function) -> Function:
+    """Decorate a function that `torch.compile` shall call and not trace: it would run NumPy's operations as those of torch."""
+
+    @wraps(function)
+    def call(*arguments: Any, **settings: Any) -> Any:
+        if torch.compiler.is_dynamo_compiling():
+            return torch.compiler.disable(function)(*arguments, **settings)  # as a decorator it would import Dynamo: 3 s
+        return function(*arguments, **settings)
+
+    return cast(Function, call)
+
+
 @uncompiled
-def columns(source: Source, signature: Signature, tokens: int | None = None, *, checked: Checked | None = None) -> Columns:
+def columns(source: Source, signature: Signature, tokens: int | None = None, *, checked: "Checked | None" = None) -> Columns:
     """The columns of a forest, or of a graph, which is checked first.
 
     tokens: rows of the embedding table, None if unknown. checked: the result of `check` for this graph, to skip the check.
     Raises GraphError for a graph that is not well formed.
     """
     if not isinstance(source, Forest):
+        from dgl_treestack.data.wellformed import check, numbered_subtrees  # here, since that module needs this one
+
         checked = checked or check(source, signature, tokens)
         return Columns(*checked[:5], numbered_subtrees(checked, signature))
     child, parent, slot = source.edges()
@@ -191,3 +209,20 @@ def in_order_of_appearance(subtree: np.ndarray) -> np.ndarray:
     renumbered = np.empty(len(first), dtype=np.int64)
     renumbered[first.argsort()] = np.arange(len(first))
     return renumbered[ids]
+
+
+def kinds_of(op: np.ndarray, height: np.ndarray, arity: np.ndarray, signature: Signature) -> np.ndarray:
+    """(S, 4) what ids of subtrees are ordered by: 0 for a leaf, 1 operator, 2 equation; height; arity; operator."""
+    return np.stack([np.where(op == NO_OPERATOR, 0, 1 + (op == signature.root_index)), height, arity, op], axis=1)
+
+
+def in_order_of_kinds(
+    subtree: np.ndarray, op: np.ndarray, height: np.ndarray, arity: np.ndarray, signature: Signature
+) -> np.ndarray:
+    """(N,) ids of subtrees numbered by their kinds (`kinds_of`), those of one kind in the order of the ids given."""
+    node = np.empty(int(subtree.max(initial=-1)) + 1, dtype=np.int64)  # a node of every subtree
+    node[subtree] = np.arange(len(subtree))
+    ids = np.empty_like(node)
+    # the last key counts most; the sort is stable
+    ids[np.lexsort(kinds_of(op[node], height[node], arity[node], signature).T[::-1])] = np.arange(len(node))
+    return ids[subtree]

@@ -117,16 +117,15 @@ def node_names(
         signature.names[op] if op >= 0 else f"Number:{number!r}" if token == NO_TOKEN else leaves[token] if leaves else ""
         for op, token, number in columns
     ]
-    if "text" not in graph.ndata:
-        if vocabulary is None:
-            raise GraphError("Nodes have no feature 'text'. Pass the vocabulary that `token` was made with.")
+    values = graph.ndata["text"].cpu() if "text" in graph.ndata else None
+    if values is None and vocabulary is not None:
         return checked, by_row
-    values = graph.ndata["text"].cpu()
-    if values.dtype != torch.uint8 or values.shape[1:] != (TEXT_BYTES,):
-        raise GraphError(
-            f"graph.ndata['text'] has dtype {values.dtype} and shape {tuple(values.shape)}; it holds {TEXT_BYTES} bytes per "
-            "node, as `dgl_treestack.data.graph.encode_texts` makes them."
-        )
+    if values is None or values.dtype != torch.uint8 or values.shape[1:] != (TEXT_BYTES,):
+        fault = "Nodes have no feature 'text'. Pass the vocabulary that `token` was made with."
+        if values is not None:
+            fault = f"graph.ndata['text'] has dtype {values.dtype} and shape {tuple(values.shape)}; it holds {TEXT_BYTES} "
+            fault += "bytes per node, as `dgl_treestack.data.graph.encode_texts` makes them."
+        raise GraphError(fault)
     # few of the texts of a batch differ, and only those are decoded
     rows, index = torch.unique(values, dim=0, return_inverse=True)
     texts = [bytes(row.tolist()).rstrip(b"\0") for row in rows]

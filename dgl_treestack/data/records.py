@@ -71,10 +71,10 @@ def read(path: Path | str) -> Table:
             faults.append("an id or a depth is missing")
         if kinds["label"] == pl.String and "predicted" not in table.columns:
             faults.append("labels are classes, and there is no column 'predicted'")
-        if faults:
-            raise ValueError(faults[0])
     except DAMAGED as error:
-        raise DataError(f"Not a table of records ({str(error)[:200]}). Evaluate the run again.", path) from None
+        faults = [str(error)[:200]]
+    if faults:
+        raise DataError(f"Not a table of records ({faults[0]}). Evaluate the run again.", path)
     return table
 
 

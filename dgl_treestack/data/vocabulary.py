@@ -21,6 +21,7 @@ LETTERS = dict(zip("xyzwuvtabc", VARIABLES, strict=True))
 
 MAX_NUMBER = 1e18  # for the number encoder: the square of a number must stay far below the largest float32
 RULES = ("released", "canonical", "words")
+NO_OPERATOR = -1  # `op` of a leaf
 NO_TOKEN = -1  # in place of a row: `token` of an operator and of a leaf that the number encoder embeds
 UNKNOWN = ""  # text of row 0 of a vocabulary of words, which no leaf has
 

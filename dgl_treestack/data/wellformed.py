@@ -5,8 +5,7 @@ several parents: a shared subexpression. Nothing else on the graph is read.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import wraps
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,18 +13,16 @@ from torch import Tensor
 
 from dgl_treestack import _dgl
 from dgl_treestack._dgl import DGLGraph
-from dgl_treestack.data.vocabulary import NO_TOKEN
+from dgl_treestack.data.forest import in_order_of_kinds
+from dgl_treestack.data.vocabulary import NO_OPERATOR, NO_TOKEN
 from dgl_treestack.errors import GraphError
 from dgl_treestack.expression.operators import Signature
 
-NO_OPERATOR = -1  # `op` of a leaf
 MOST_WRITTEN_OUT = 10_000_000  # maximum nodes of the trees of a graph, where a shared node counts once per use
 LARGEST_KEY = 2**62  # several keys packed into one integer
 FORMATS = ["coo", "csr", "csc"]  # of DGL, which answers some questions about a graph in one of them only
 
 RESTORE = "If a file or `dgl.node_subgraph` lost the batch information, call `dgl_treestack.data.graph.restore_batch`."
-
-Function = TypeVar("Function", bound=Callable)
 
 
 class Checked(NamedTuple):
@@ -89,16 +86,18 @@ def answer(question: Callable[[DGLGraph], Any], graph: DGLGraph) -> Any:
 
 def check_one_root(graph: DGLGraph) -> None:
     """Raise GraphError unless every tree of a batch, by its batch information, has one node without parents."""
-    sizes = graph.batch_num_nodes().cpu().numpy()
+    sizes, fault = graph.batch_num_nodes().cpu().numpy(), ""
     if sizes.sum() != graph.num_nodes() or (sizes < 0).any():
-        raise GraphError(f"Its batch information counts {sizes.sum()} nodes of {graph.num_nodes()}. {RESTORE}")
+        fault = f"Its batch information counts {sizes.sum()} nodes of {graph.num_nodes()}. {RESTORE}"
     roots = np.flatnonzero(answer(DGLGraph.out_degrees, graph).cpu().numpy() == 0)
     tree_of_root = np.searchsorted(np.cumsum(sizes), roots, side="right")
     count = np.bincount(tree_of_root, minlength=len(sizes))
-    for tree in np.flatnonzero(count != 1)[: 1 if graph.num_nodes() or len(sizes) > 1 else 0]:
+    for tree in () if fault else np.flatnonzero(count != 1)[: 1 if graph.num_nodes() or len(sizes) > 1 else 0]:
         shown = ", ".join([*map(str, roots[tree_of_root == tree][:5]), *(["..."] if count[tree] > 5 else [])])
         fault = f"has {count[tree]} roots (nodes {shown}); one is needed. Remove what does not belong to it. {RESTORE}"
-        raise GraphError(f"Tree {tree} of the batch {fault if sizes[tree] else 'has no nodes. Leave it out.'}")
+        fault = f"Tree {tree} of the batch {fault if sizes[tree] else 'has no nodes. Leave it out.'}"
+    if fault:
+        raise GraphError(fault)
 
 
 def numbered_subtrees(nodes: Checked, signature: Signature) -> np.ndarray:
@@ -125,35 +124,6 @@ def numbered_subtrees(nodes: Checked, signature: Signature) -> np.ndarray:
     return in_order_of_kinds(subtree, op, nodes.heights, (children >= 0).sum(1), signature)
 
 
-def kinds_of(op: np.ndarray, height: np.ndarray, arity: np.ndarray, signature: Signature) -> np.ndarray:
-    """(S, 4) what ids of subtrees are ordered by: 0 for a leaf, 1 operator, 2 equation; height; arity; operator."""
-    return np.stack([np.where(op == NO_OPERATOR, 0, 1 + (op == signature.root_index)), height, arity, op], axis=1)
-
-
-def in_order_of_kinds(
-    subtree: np.ndarray, op: np.ndarray, height: np.ndarray, arity: np.ndarray, signature: Signature
-) -> np.ndarray:
-    """(N,) ids of subtrees numbered by their kinds (`kinds_of`), those of one kind in the order of the ids given."""
-    node = np.empty(int(subtree.max(initial=-1)) + 1, dtype=np.int64)  # a node of every subtree
-    node[subtree] = np.arange(len(subtree))
-    ids = np.empty_like(node)
-    # the last key counts most; the sort is stable
-    ids[np.lexsort(kinds_of(op[node], height[node], arity[node], signature).T[::-1])] = np.arange(len(node))
-    return ids[subtree]
-
-
-def uncompiled(function: Function) -> Function:
-    """Decorate a function that `torch.compile` shall call and not trace: it would run NumPy's operations as those of torch."""
-
-    @wraps(function)
-    def call(*arguments: Any, **settings: Any) -> Any:
-        if torch.compiler.is_dynamo_compiling():
-            return torch.compiler.disable(function)(*arguments, **settings)  # as a decorator it would import Dynamo: 3 s
-        return function(*arguments, **settings)
-
-    return cast(Function, call)
-
-
 def written_out_sizes(children: np.ndarray, level: np.ndarray, tops: np.ndarray) -> np.ndarray:
     """(N,) nodes of the subtree of every node, where a shared node counts once per use.
 
@@ -173,11 +143,10 @@ def written_out_sizes(children: np.ndarray, level: np.ndarray, tops: np.ndarray)
 def _feature(graph: DGLGraph, home: str, name: str, *, integer: bool = False) -> np.ndarray:
     """A feature with one number per node (home `ndata`) or edge (`edata`); integer: as int64. Raises GraphError."""
     feature, features = f"graph.{home}[{name!r}]", getattr(graph, home)
-    if name not in features:
-        raise GraphError(f"There is no {feature}. Set it, as `dgl_treestack.data.graph.build` does.")
-    values: Tensor = features[name]
-    fault = ""
-    if values.dim() != 1:
+    values: Tensor | None = features.get(name)
+    if values is None:
+        feature, fault = f"There is no {feature}.", "Set it, as `dgl_treestack.data.graph.build` does."
+    elif values.dim() != 1:
         fault = f"has the shape {tuple(values.shape)}; it holds one number each."
     elif values.is_complex():
         fault = f"is of type {values.dtype}; it holds real numbers."
@@ -185,10 +154,10 @@ def _feature(graph: DGLGraph, home: str, name: str, *, integer: bool = False) ->
         fault = f"is of type {values.dtype}; it holds whole numbers, torch.int64."
     elif values.requires_grad:
         fault = "requires a gradient; numbers are data. What is learned is external `input`."
-    if fault:
-        raise GraphError(f"{feature} {fault}")
-    array: np.ndarray = (values.double() if values.is_floating_point() else values).cpu().numpy()
-    return array.astype(np.int64, copy=False) if integer else array
+    else:
+        array: np.ndarray = (values.double() if values.is_floating_point() else values).cpu().numpy()
+        return array.astype(np.int64, copy=False) if integer else array
+    raise GraphError(f"{feature} {fault}")
 
 
 def _rules(

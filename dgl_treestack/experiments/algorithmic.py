@@ -16,9 +16,9 @@ from dgl_treestack.data.records import Table
 from dgl_treestack.experiments.protocol import Extent, read_data
 from dgl_treestack.experiments.runs import Planned
 from dgl_treestack.results import report
-from dgl_treestack.results.differences import Line
+from dgl_treestack.results.report import Line
 from dgl_treestack.results.run_result import RunResult
-from dgl_treestack.runs.configuration import StreamTests
+from dgl_treestack.runs.sequence_configuration import StreamTests
 
 TITLE = "Counting, memorization, addition"
 SOURCE = "Joulin & Mikolov 2015, Tables 2 and 3, Figures 2 and 3"

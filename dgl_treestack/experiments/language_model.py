@@ -20,10 +20,10 @@ from dgl_treestack.language.ngram import CACHE, DISCOUNT, ORDER, SHARE, KneserNe
 from dgl_treestack.plain_data import replaced
 from dgl_treestack.resources import find_config
 from dgl_treestack.results import report
-from dgl_treestack.results.differences import Line, holm, paired_t_test
+from dgl_treestack.results.report import Line, holm, paired_t_test
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs import configuration
-from dgl_treestack.runs.configuration import TextConfig
+from dgl_treestack.runs.sequence_configuration import TextConfig
 from dgl_treestack.training.text import ENOUGH, PARTS
 
 logger = logging.getLogger(__name__)

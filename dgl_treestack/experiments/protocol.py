@@ -18,7 +18,7 @@ from dgl_treestack.generate.presets import text
 from dgl_treestack.resources import find_data
 from dgl_treestack.results.metrics import MEASURES
 from dgl_treestack.results.run_result import EPOCHS, RunResult
-from dgl_treestack.runs.configuration import StreamTests
+from dgl_treestack.runs.sequence_configuration import StreamTests
 
 FOLDER = Path(__file__).parent
 Paper = tuple[float, float | None]  # mean, standard deviation

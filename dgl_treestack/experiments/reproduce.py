@@ -13,7 +13,7 @@ from dgl_treestack.experiments.extras import extras as all_extras
 from dgl_treestack.experiments.protocol import EXTENTS, SCALES, Protocol, Scale, check_data, protocols
 from dgl_treestack.processes import Jobs
 from dgl_treestack.results import archive, report, run_result
-from dgl_treestack.results.differences import Line
+from dgl_treestack.results.report import Line
 from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.training.start import check_seeds
 

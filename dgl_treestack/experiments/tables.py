@@ -11,7 +11,7 @@ from dgl_treestack.data.records import accuracy
 from dgl_treestack.experiments.baselines import MAJORITY
 from dgl_treestack.experiments.protocol import TRAIN, Compared, Protocol, Results, Row, Scale, read_data
 from dgl_treestack.results import archive, report
-from dgl_treestack.results.differences import AnswersOf, Line, answers, tested
+from dgl_treestack.results.report import AnswersOf, Line, answers, tested
 from dgl_treestack.runs.configuration import RunConfig
 
 PAIRS = "pairs.csv"  # the file of `compare_pairs`

@@ -13,13 +13,13 @@ so that reading what it wrote gives the same tree again.
 """
 
 import ast
+import keyword
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from dgl_treestack.errors import ExpressionError, unknown
-from dgl_treestack.expression.hints import FUNCTIONS, hint
 from dgl_treestack.expression.operators import GREEK, LEAF_CLASSES, MATH, Node, check_leaf, operands
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ MAX_CHARACTERS = 20_000
 
 _SHORT = {"Pi": "pi", "Exp1": "E", "Infinity": "oo", "NaN": "nan", "One": "one", "Half": "half", "Blank": "_"}
 CONSTANTS = {**{text: kind for kind, text in _SHORT.items()}, "e": "Exp1"}
-_FUNCTIONS = [operator.name for operator in MATH.operators if not operator.symbol]
-_ALIASES = {"arc" + name[1:]: name for name in _FUNCTIONS if name.startswith("a")}
-_CALLABLE = [*_FUNCTIONS, *_ALIASES, "Add", "Mul", "Pow", "sqrt", "ln"]
+_NAMES = [operator.name for operator in MATH.operators if not operator.symbol]
+_ALIASES = {"arc" + name[1:]: name for name in _NAMES if name.startswith("a")}
+_CALLABLE = [*_NAMES, *_ALIASES, "Add", "Mul", "Pow", "sqrt", "ln"]
 RESERVED = {*CONSTANTS, *_CALLABLE, "I"}
 
 _MINUS_ONE: Node = ("NegativeOne", "-1", 0)
@@ -41,6 +41,71 @@ _REFUSED = re.compile(rf"[^\s!-~{GREEK}]|#|\\")
 _REPLACED = re.compile(r"\s|\^|(?<![=<>!:])=(?!=)")
 _REPLACEMENTS = {"^": "**", "=": "=="}  # white space becomes a space
 _BINARY = {ast.Add: "Add", ast.Mult: "Mul", ast.Pow: "Pow"}
+# Operator -> its precedence and sign, and the precedences below which its operands are put in parentheses
+_SIGNS = {"Equality": (0, " = ", 1, 1), "Add": (1, " + ", 1, 2), "Mul": (2, "*", 2, 3), "Pow": (4, "**", 5, 5)}
+
+# What people write and this notation does not read: the spelling that works, or that there is none.
+_CALLED = r"(?<![A-Za-z_])(?P<function>(?:a|arc)?(?:sin|cos|tan|cot|sec|csc)h?|exp|ln|log|sqrt)"
+_GROUP = r"\([^()]*\)"
+_OPERAND = rf"(?P<operand>{_GROUP}|\w+)"
+_DIGITS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+_FACTORIAL = "There is no factorial; write the product."
+_CALCULUS = "Sums, products, limits, derivatives and integrals are not read; write the closed form."
+
+# A pattern in a refused text -> what to write in its place, or a sentence; a name in braces is a group of the pattern.
+# The first one that is found counts, so special ones come before general ones.
+_PATTERNS = (
+    (r"\\frac\s*\{(?P<a>[^{}]*)\}\s*\{(?P<b>[^{}]*)\}", "({a})/({b})"),
+    (r"\\sqrt\s*\{(?P<operand>[^{}]*)\}", "sqrt({operand})"),
+    (r"\\(?:cdot|times)", "*"),
+    (r"\\(?:sum|prod|int|lim|partial)", _CALCULUS),
+    (r"\\(?:left|right)", "parentheses"),
+    (rf"\\{_CALLED}", "{function}(x)"),
+    (r"\\(?P<a>[A-Za-z]+)", "{a}"),
+    (rf"{_CALLED}\s*(?:\^|\*\*)\s*\(?-1\)?\s*{_OPERAND}", "a{function}({operand})"),
+    (rf"{_CALLED}\s*(?:\^|\*\*)\s*(?P<power>\d+)\s*{_OPERAND}", "{function}({operand})**{power}"),
+    (rf"{_CALLED}\s*(?P<power>[{_DIGITS}]+)\s*{_OPERAND}", "{function}({operand})**{power}"),
+    (rf"{_CALLED}\s+{_OPERAND}", "{function}({operand})"),
+    (r"\|(?P<operand>[^|]*)\|", "There is no absolute value; for real values write sqrt(({operand})**2)."),
+    (rf"√\s*{_OPERAND}?", "sqrt({operand})"),
+    (rf"(?P<a>\w*[^\W{_DIGITS}]|{_GROUP})?(?P<power>[{_DIGITS}]+)", "{a}**{power}"),
+    (r"[\w)]\s*!(?!=)", _FACTORIAL),
+    (r"^\s*=|=\s*$", "A side of the equation is missing."),
+    ("π", "pi"),
+    ("∞", "oo"),
+    ("[·×∙⋅∗]", "*"),
+    ("[÷∕]", "/"),
+    ("[−–—]", "-"),
+    ("[≠≤≥≈≡]|!=", "An equation has one '='; there is no other relation."),
+    ("[∑∏∫∂]", _CALCULUS),
+    (r"[][{}]", "parentheses"),
+    (rf"(?<!\w)(?P<a>{'|'.join(keyword.kwlist)})(?!\w)", "{a} is a word of Python; give the variable another name."),
+    (rf"(?<![\w.])(?P<a>\d+\.?\d*)\s*(?![eE][+-]?\d)(?P<b>[^\W\d]\w*|{_GROUP}|\()", "{a}*{b}"),
+    (rf"(?P<a>\w*{_GROUP}|\))\s*(?P<b>\w*{_GROUP}|\w+|\()", "{a}*{b}"),
+    (r"(?<!\w)(?P<a>[^\W\d]\w*)\s+(?P<b>\w+)", "{a}*{b}"),
+    (rf"(?<!\w)(?P<a>[^\W\d])\s*(?P<b>{_GROUP}|\()", "{a}*{b}"),
+)
+
+# A function that is not read -> what to write in its place.
+_NOT_READ = {
+    **dict.fromkeys(("abs", "Abs", "fabs"), "There is no absolute value; for real x write sqrt(x**2)."),
+    **dict.fromkeys(("log10", "lg"), "Write log(x, 10)."),
+    **dict.fromkeys(("log2", "lb", "ld"), "Write log(x, 2)."),
+    **dict.fromkeys(("cbrt", "root"), "Write x**(1/3)."),
+    **dict.fromkeys(("pow", "power"), "Write x**y."),
+    **{name: f"Write {ours}(x)." for name, ours in (("tg", "tan"), ("ctg", "cot"), ("cotan", "cot"), ("cosec", "csc"))},
+    **{f"ar{name}": f"Write a{name}(x)." for name in ("sinh", "cosh", "tanh", "coth", "sech", "csch")},
+    **dict.fromkeys(("factorial", "gamma"), _FACTORIAL),
+    **dict.fromkeys(("diff", "Derivative", "integrate", "Integral", "sum", "Sum", "prod", "lim", "limit"), _CALCULUS),
+    **dict.fromkeys(("floor", "ceil", "round", "mod", "min", "max", "sign", "re", "im", "arg"), "There is no such function."),
+}
+
+_LIKE_CONSTANTS = {
+    **dict.fromkeys(("i", "j", "im"), "I is the imaginary unit"),
+    **dict.fromkeys(("infinity", "infty", "inf"), "oo is infinity"),
+    "pi": "pi is the number",
+}
+_GREEK = "alpha beta gamma delta epsilon zeta eta theta iota kappa mu nu xi omicron rho sigma tau upsilon phi chi psi omega"
 
 
 def read(text: str) -> list[Node]:
@@ -64,6 +129,9 @@ def read(text: str) -> list[Node]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # "1if" and the like; the whitelist refuses them anyway
                 syntax = ast.parse(source, mode="eval").body
+            if isinstance(syntax, ast.Compare) and (len(syntax.ops) > 1 or not isinstance(syntax.ops[0], ast.Eq)):
+                column = _column(text, syntax.comparators[-1].col_offset)
+                fault = "An equation has exactly one '=' and no other comparison."
         except SyntaxError as error:
             offset = (error.offset or 0) - 1  # in characters; Python reports an unexpected end with offset 0
             column = _column(text, offset if offset < 0 else len(source[:offset].encode()))
@@ -76,9 +144,6 @@ def read(text: str) -> list[Node]:
     nodes: list[Node] = []
     pending: list[Node | ast.expr] = [syntax]
     if isinstance(syntax, ast.Compare):
-        if len(syntax.ops) > 1 or not isinstance(syntax.ops[0], ast.Eq):
-            column = _column(text, syntax.comparators[-1].col_offset)
-            raise ExpressionError("An equation has exactly one '=' and no other comparison.", text, column)
         nodes, pending = [("Equality", None, 2)], [syntax.comparators[0], syntax.left]
     while pending:
         item = pending.pop()
@@ -146,8 +211,8 @@ def _expand(node: ast.expr, source: bytes) -> Sequence[Node | ast.expr]:
             if name in LEAF_CLASSES:
                 fault = f"{name} takes the text of one leaf, as in Rational(2/5)."
             elif name not in MATH or name == MATH.root:
-                product = f"Unknown function {name!r}." if len(name) == 1 else ""
-                fault = product or FUNCTIONS.get(name) or unknown("function", name, _CALLABLE)
+                of_letter = f"Unknown function {name!r}." if len(name) == 1 else ""
+                fault = of_letter or _NOT_READ.get(name) or unknown("function", name, _CALLABLE)
             elif count == MATH[name].arity:
                 return [(name, None, count), *arguments]
             else:
@@ -180,10 +245,7 @@ def write(tree: "Expression") -> str:
 
 
 def _layout(tree: "Expression", node: int) -> tuple[int, list]:
-    """The precedence of a node and its parts: texts, or (child, precedence below which it is put in parentheses).
-
-    0 equality, 1 sum, 2 product, 3 sign, 4 power, 5 leaves, calls and parentheses.
-    """
+    """The precedence of a node (3 a sign, 5 leaves, calls and parentheses; others in `_SIGNS`), and its parts, as `pending`."""
     names, name, children = tree.names, tree.names[node], tree.children(node)
     if name == "NegativeOne":
         return 3, ["-1"]
@@ -191,32 +253,48 @@ def _layout(tree: "Expression", node: int) -> tuple[int, list]:
         return 5, [_SHORT[name]]
     if not children:
         text = tree.texts[node] or ""
-        is_plain = {
-            "Integer": text.isdigit(),
-            "Number": re.fullmatch(r"[0-9]+\.[0-9]*|\.[0-9]+", text) is not None,
-            "Symbol": text not in RESERVED and text not in LEAF_CLASSES,
-        }
+        is_plain = {"Integer": text.isdigit(), "Symbol": text not in RESERVED and text not in LEAF_CLASSES}
+        is_plain["Number"] = re.fullmatch(r"[0-9]+\.[0-9]*|\.[0-9]+", text) is not None
         return 5, [text if is_plain.get(name) else f"{name}({text})"]
-    if name not in ("Add", "Mul", "Pow", "Equality"):
+    if name not in _SIGNS:
         parts = [part for child in children for part in (", ", (child, 1))]
         return 5, [name, "(", *parts[1:], ")"]
     left, right = children
     operand, inner = names[right], tree.children(right)
     is_one = [(names[child], tree.texts[child]) == ("Integer", "1") for child in children]
-    if name == "Equality":
-        return 0, [(left, 1), " = ", (right, 1)]
     if name == "Add" and operand == "Mul" and names[inner[0]] == "NegativeOne":
         return 1, [(left, 1), " - ", (inner[1], 2)]
-    if name == "Add":
-        return 1, [(left, 1), " + ", (right, 2)]
     if name == "Pow" and operand == "Half":
         return 5, ["sqrt(", (left, 1), ")"]
     if name == "Pow" and operand == "NegativeOne":
         return 2, ["1/", (left, 3)]
-    if name == "Pow":
-        return 4, [(left, 5), "**", (right, 5)]
-    if names[left] == "NegativeOne" and not is_one[1]:
+    if name == "Mul" and names[left] == "NegativeOne" and not is_one[1]:
         return 3, ["-", (right, 3)]
-    if operand == "Pow" and names[inner[1]] == "NegativeOne" and not is_one[0]:
+    if name == "Mul" and operand == "Pow" and names[inner[1]] == "NegativeOne" and not is_one[0]:
         return 2, [(left, 2), "/", (inner[0], 3)]
-    return 2, [(left, 2), "*", (right, 3)]
+    precedence, sign, of_left, of_right = _SIGNS[name]
+    return precedence, [(left, of_left), sign, (right, of_right)]
+
+
+def hint(text: str) -> str:
+    """Return what to write in place of something in a text that was refused, with a space before it, or ''."""
+    for pattern, remedy in _PATTERNS:
+        if match := re.search(pattern, text):
+            groups = {name: part or "" for name, part in match.groupdict().items()}
+            operand = groups.get("operand", "").removeprefix("(").removesuffix(")") or "x"
+            operand = re.sub(r"^(\d+)([^\W\d])", r"\1*\2", operand)
+            power = "".join(str(_DIGITS.find(digit)) if digit in _DIGITS else digit for digit in groups.get("power", ""))
+            remedy = remedy.format(**{**groups, "operand": operand, "power": power})
+            return f" {remedy}" if remedy.endswith(".") else f" Write {remedy} for {match[0]}."
+    return ""
+
+
+def remark_on_names(variables: Iterable[str]) -> str:
+    """Return a line on the names that were read as variables, if one of them looks like a constant or a product, else ''."""
+    names, words = sorted(set(variables)), {*_LIKE_CONSTANTS, *_GREEK.split()}
+    meanings = [_LIKE_CONSTANTS[name.lower()] for name in names if name.lower() in _LIKE_CONSTANTS]
+    long_names = [name for name in names if len(name) > 1 and name.isalpha() and name.lower() not in words]
+    if long_names:
+        called = re.fullmatch(rf"{_CALLED}(\w+)", long_names[0])
+        meanings.append(f"a call is written {called[1]}({called[2]})" if called else f"a product {'*'.join(long_names[0])}")
+    return f"Read as variables: {', '.join(names)}; {', '.join(dict.fromkeys(meanings))}." if meanings else ""

@@ -33,7 +33,7 @@ from dgl_treestack.errors import ConfigurationError, DataError, unknown
 from dgl_treestack.expression.notations import WITH_OPERATORS
 from dgl_treestack.expression.operators import MATH, UNKNOWN, WITHOUT_OPERATORS, WORDS, Label, Operator, Signature
 from dgl_treestack.plain_data import read_toml
-from dgl_treestack.plugins import Registry
+from dgl_treestack.resources import Registry
 
 NOTATIONS = (*WITH_OPERATORS, *WITHOUT_OPERATORS)
 _KEYS = ("name", "notation", "root", "classes", "operators")

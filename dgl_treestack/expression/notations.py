@@ -77,23 +77,29 @@ def read_prefix(text: str, signature: Signature) -> list[Node]:
         token = match[0]
         if not token:  # before a space and at the end
             continue
+        kind, colon, of_leaf = token.partition(":")
+        name, slash, count = token.partition("/")
+        fault = ""
         try:
-            kind, colon, of_leaf = token.partition(":")
-            name, slash, count = token.partition("/")
             if kind in signature.leaf_classes:
                 of_leaf = _unquoted(of_leaf) if of_leaf.startswith('"') else of_leaf
                 nodes.append((kind, of_leaf if colon else signature.leaf_classes[kind], 0))
-                continue
-            if slash and not _COUNT.fullmatch(count):
-                raise ExpressionError(f"{count[:30]!r} is not a number of operands. Write {name}/3.")
-            is_split = slash and token not in signature  # by its number of children, or it takes any number
-            operator = (signature.operator(name, int(count)) if is_split else None) or signature[token]
-            arity = int(count) if slash else operator.arity
-            if arity is None:
-                raise ExpressionError(f"{name!r} takes any number of operands. Say how many: {name}/3.")
-            nodes.append((operator.name, None, arity))
+            elif slash and not _COUNT.fullmatch(count):
+                fault = f"{count[:30]!r} is not a number of operands. Write {name}/3."
+            else:
+                # without a name of its own, it is split by its number of children, or takes any number
+                named = signature.by_word.get(name, {}) if slash and token not in signature else {}
+                of_count = named.get(int(count)) or named.get(None) if named else None
+                operator = of_count or next(iter(named.values()), None) or signature[token]
+                arity = int(count) if slash else operator.arity
+                if arity is None:
+                    fault = f"{name!r} takes any number of operands. Say how many: {name}/3."
+                else:
+                    nodes.append((operator.name, None, arity))
         except ExpressionError as error:
-            raise ExpressionError(str(error), text, match.start() + 1) from None
+            fault = str(error)
+        if fault:
+            raise ExpressionError(fault, text, match.start() + 1)
     return nodes
 
 
@@ -115,7 +121,8 @@ def _tokens(text: str, notation: str) -> Iterator[tuple[str, str, bool, int]]:
     while position < end:
         match = pattern.match(text, position)
         if match is None:
-            raise ExpressionError("This quotation mark has no partner.", text, text.index('"', position) + 1)
+            column, fault = text.index('"', position) + 1, "This quotation mark has no partner."
+            break
         bracket, in_quotes, word = match.groups()
         column, position = match.start(match.lastindex or 0) + 1, match.end()
         if bracket and bracket not in (opening, closing):
@@ -127,12 +134,14 @@ def _tokens(text: str, notation: str) -> Iterator[tuple[str, str, bool, int]]:
         elif not depth and bracket == closing:
             fault = f"{closing!r} closes nothing. Remove it."
         if fault:
-            raise ExpressionError(fault, text, column)
+            break
         depth, is_begun = depth + (bracket == opening) - (bracket == closing), True
         yield bracket or "", _unquoted(in_quotes, text, column) if in_quotes else word or "", bool(in_quotes), column
-    if depth or not is_begun:
+    if not fault and (depth or not is_begun):
         fault = f"The text ends with {depth} bracket(s) open. A line holds a whole tree." if depth else "There is no tree."
-        raise ExpressionError(fault, text, end + 1)
+        column = end + 1
+    if fault:
+        raise ExpressionError(fault, text, column)
 
 
 # A tree that has been read: its label, None for a bare word, its root, and its children.
@@ -215,20 +224,21 @@ def _close(items: list[_Item], signature: Signature, text: str, column: int) -> 
         counts = ", ".join("any" if arity is None else str(arity) for arity in arities)
         remedy = f"operators of {signature.name!r} have {counts} children. Correct it, or add an operator."
         raise ExpressionError(fault or f"This bracket has {count} child{'ren' * (count != 1)}; {remedy}", text, column)
-    shown = "nothing"
+    shown, fault = "nothing", ""
     match items:
         case [_Operator(word, at, None), *rest]:
             trees = [item for item in rest if not isinstance(item, _Operator)]
-            operator, count = signature.operator(word, len(trees)), len(trees)
+            count, named = len(trees), signature.by_word[word]
+            operator = named.get(count) or named.get(None)
             if len(trees) == len(rest):
-                if trees and operator is not None and operator.arity in (None, count):
+                if trees and operator is not None:
                     return None, (operator.name, None, count), trees
                 if count == 1 and 2 in signature.by_word[word]:
                     return _Operator(word, at, trees[0])
             else:  # one has its second child only, and is not the last of two
                 wrong = next(item for item in rest if isinstance(item, _Operator))
                 word, count, column = wrong.word, 1, wrong.column
-            raise ExpressionError(f"{word!r} takes {operands(signature.by_word[word])}, found {count}.", text, column)
+            fault = f"{word!r} takes {operands(signature.by_word[word])}, found {count}."
         case [tuple() as left, _Operator(word, _, tuple() as right)]:
             return None, (signature.by_word[word][2].name, None, 2), (left, right)
         case [(_, (_, str() as word, _), _), *_]:
@@ -236,7 +246,7 @@ def _close(items: list[_Item], signature: Signature, text: str, column: int) -> 
         case [_, *_]:
             shown = "a tree"
     rule = f"The first word in brackets is an operator of {signature.name!r} ({', '.join(signature.by_word)})"
-    raise ExpressionError(f"{rule}, here {shown}.", text, column)
+    raise ExpressionError(fault or f"{rule}, here {shown}.", text, column)
 
 
 def quoted(text: str, notation: str) -> str:

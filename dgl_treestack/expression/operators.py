@@ -103,11 +103,6 @@ class Signature:
         """Number of children, None for any -> name of an operator that is not the root."""
         return {operator.arity: operator.name for operator in self.inner}
 
-    def operator(self, word: str, arity: int) -> Operator | None:
-        """The operator of a word in a text and a number of children; without such a number, another one of that word."""
-        named = self.by_word.get(word, {})
-        return named.get(arity) or named.get(None) or next(iter(named.values()), None)
-
     @cached_property
     def by_word(self) -> dict[str, dict[int | None, Operator]]:
         """Word in texts -> number of children, None for any -> operator."""

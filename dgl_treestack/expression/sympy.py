@@ -51,6 +51,7 @@ def read(value: sympy.Basic) -> list[Node]:
         if isinstance(item, tuple):
             nodes.append(item)
             continue
+        name, fault = type(item).__name__, ""
         leaf, constant = None, next((kind for kind, value_of_kind in _CONSTANTS.items() if item is value_of_kind), "")
         try:
             if constant:
@@ -64,14 +65,12 @@ def read(value: sympy.Basic) -> list[Node]:
             elif isinstance(item, sympy.Rational):
                 leaf = ("Half", "1/2") if item == sympy.S.Half else ("Rational", str(item))
         except ValueError:  # Python prints no integer beyond sys.get_int_max_str_digits()
-            fault = f"The {type(item).__name__} has too many digits to be printed; a leaf holds {MAX_CHARACTERS} characters."
-            raise ExpressionError(f"{fault} Round it.") from None
+            fault = f"The {name} has too many digits to be printed; a leaf holds {MAX_CHARACTERS} characters. Round it."
         if leaf:
             nodes.append((*leaf, 0))
             continue
-        name = type(item).__name__
-        if name not in _CLASSES:
-            raise ExpressionError(unknown("SymPy function", name, _CLASSES))
+        if fault or name not in _CLASSES:
+            raise ExpressionError(fault or unknown("SymPy function", name, _CLASSES))
         if name in ("Add", "Mul"):
             expanded = [part for argument in item.args[:-1] for part in ((name, None, 2), argument)] + [item.args[-1]]
         elif name == "log" and len(item.args) == 1:

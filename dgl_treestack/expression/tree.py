@@ -41,11 +41,10 @@ class Expression:
 
     def __post_init__(self) -> None:
         signature, leaf_classes, fault = self.signature, self.signature.leaf_classes, ""
-        lengths = [len(self.names), len(self.texts), len(self.arities)]
-        if len(set(lengths)) > 1:
-            raise ExpressionError(f"names, texts and arities differ in length: {lengths}.")
         missing = 1  # operands
-        for i, (name, text, arity) in enumerate(zip(self.names, self.texts, self.arities, strict=True)):
+        if len({*map(len, (self.names, self.texts, self.arities))}) > 1:
+            fault = f"names, texts and arities differ in length: {self.size}, {len(self.texts)}, {len(self.arities)}."
+        for i, (name, text, arity) in enumerate(() if fault else self.nodes):
             if name in leaf_classes:
                 if arity:
                     fault = f"The leaf class {name!r} takes no operands, found {arity}."
@@ -61,10 +60,10 @@ class Expression:
             if not (missing or fault):
                 fault = f"The tree is complete before node {i} of {self.size}; drop what follows it."
             if fault:
-                raise ExpressionError(fault)
+                break
             missing += arity - 1
-        if missing:
-            raise ExpressionError(f"The tree ends with {missing} operand(s) missing.")
+        if fault or missing:
+            raise ExpressionError(fault or f"The tree ends with {missing} operand(s) missing.")
 
     @classmethod
     def leaf(cls, kind: str, text: str | None = None, signature: Signature = MATH) -> Self:

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from dgl_treestack._dgl import DGLGraph
 from dgl_treestack.data import graph
-from dgl_treestack.data.forest import Forest, Source, in_order_of_appearance
+from dgl_treestack.data.forest import Forest, Source, in_order_of_appearance, uncompiled
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.data.wellformed import check, check_one_root, uncompiled
+from dgl_treestack.data.wellformed import check, check_one_root
 from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError, VocabularyError, unknown
 from dgl_treestack.expression import Equation, Expression
@@ -53,10 +53,7 @@ class Batch:
         an unknown task, GraphError for a graph that is not well formed, and for trees that the task cannot read: only a task
         that compares sides takes equations, and nothing else.
         """
-        if task is None and len(heads) > 1:
-            names = ", ".join(head.name for head in heads)
-            raise ConfigurationError(f"The model has the tasks {names}. Say which one a graph is for, by task=...")
-        head_index = 0 if task is None else index_of_task(heads, task)
+        head_index = index_of_task(heads, task)
         head = heads[head_index]
         nodes = check(batch, signature, tokens)
         check_one_root(batch)
@@ -100,6 +97,21 @@ def measure(name: str, tree: Expression, node: int = 0) -> int:
     if name == "size":
         return max(end - start for start, end in spans)
     return max(tree.operators_before[end] - tree.operators_before[start] for start, end in spans)
+
+
+@dataclass(frozen=True, eq=False)
+class Texts(Sequence[str]):
+    """Texts in memory-mapped bytes. offsets: (G + 1,) text i is content[offsets[i] : offsets[i + 1]]."""
+
+    offsets: np.ndarray
+    content: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, i: Any) -> Any:
+        chosen = range(len(self))[i]
+        return self.content[self.offsets[chosen] : self.offsets[chosen + 1]].tobytes().decode()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -216,11 +228,14 @@ class Dataset:
             self.cache[key] = batches
 
 
-def index_of_task(heads: Sequence[Task], name: str) -> int:
-    """Return the index of a task among the heads of a model. Raises ConfigurationError."""
+def index_of_task(heads: Sequence[Task], name: str | None) -> int:
+    """Return the index of a task among the heads of a model; None is the only one. Raises ConfigurationError."""
     names = [head.name for head in heads]
-    if name not in names:
-        raise ConfigurationError("Not a task of the model: " + unknown("task", name, names))
+    if name is None and len(names) == 1:
+        return 0
+    if name is None or name not in names:
+        which = f"The model has the tasks {', '.join(names)}. Say which one a graph is for, by task=..."
+        raise ConfigurationError(which if name is None else f"Not a task of the model: {unknown('task', name, names)}")
     return names.index(name)
 
 

@@ -20,11 +20,11 @@ from dgl_treestack.expression.language import find
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.model.dataset import Batch, Dataset, prepare
 from dgl_treestack.model.tree_dataset import TreeDataset
-from dgl_treestack.plain_data import settings_of
+from dgl_treestack.plain_data import one_of
 from dgl_treestack.propagate import ENGINES, compute, draw_noise, propagate
 from dgl_treestack.sequence import encoders
 from dgl_treestack.sequence.encoders import NO_ENCODER, Encoder
-from dgl_treestack.tasks import Item, NodeStates, Task, registry
+from dgl_treestack.tasks import Item, NodeStates, Task, build_heads, registry
 
 if TYPE_CHECKING:
     from dgl_treestack.model.signals import NodeSignals
@@ -52,9 +52,7 @@ class Model(nn.Module):
         signals: "NodeSignals | None" = None,
     ):
         super().__init__()
-        if masks not in MASKS:
-            raise ConfigurationError(unknown("kind of dropout masks", masks, MASKS))
-        self.masks = masks
+        self.masks = one_of(MASKS, masks, "masks")
         self.cell = cell
         self.heads: Mapping[str, Task] = nn.ModuleDict({head.name: head for head in heads})  # type: ignore[assignment]
         self.signals = signals
@@ -91,33 +89,19 @@ class Model(nn.Module):
         tasks = (tasks,) if isinstance(tasks, str) else tuple(tasks)
         of_heads = {"tasks": tasks, "class_weights": class_weights, "head_settings": head_settings}
         arguments = {"name": name, "hidden": hidden, "masks": masks, "signals": signals, **of_heads, **cell}
-        kinds = {task: registry[task] for task in tasks}
+        kinds = [registry[task] for task in tasks]
         vocabulary = Vocabulary.preset(vocabulary) if isinstance(vocabulary, str) else vocabulary
         signature = find(signature) if isinstance(signature, str) else signature
         module = _cell_or_encoder(name, len(vocabulary), signature, hidden, cell)
-        head_settings, slots = head_settings or {}, getattr(module, "slots", 1)
-        for task in head_settings:
-            if task not in tasks:
-                raise ConfigurationError("Settings of a head: " + unknown("task", task, tasks))
-        built: list[Task] = []
-        for task, kind in kinds.items():
-            settings, allowed = dict(head_settings.get(task, {})), settings_of(kind)
-            for key in settings:
-                if key not in allowed:
-                    raise ConfigurationError(f"Task {task!r}: " + unknown("setting of the head", key, allowed))
-            if "slots" in allowed:
-                settings.setdefault("slots", slots)
-            built.append(kind.build(hidden, signature, **settings))
+        slots = getattr(module, "slots", 1)
+        heads = build_heads(kinds, hidden, signature, slots, head_settings, class_weights)
         losses = None
         if signals:
             from dgl_treestack.model.signals import NodeSignals  # here, since it loads FLINT: 0.2 s
 
             losses = NodeSignals(hidden, **{"slots": slots, **signals})
-        model = cls(module, built, vocabulary, signature, masks=masks, signals=losses)
+        model = cls(module, heads, vocabulary, signature, masks=masks, signals=losses)
         model.arguments = arguments
-        if class_weights:
-            for head in model.heads.values():
-                head.set_class_weights(class_weights)
         if seed is not None:
             model.reset_parameters(torch.Generator().manual_seed(seed))
         return model
@@ -131,11 +115,8 @@ class Model(nn.Module):
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw all initial values from a generator."""
-        self.cell.reset_parameters(generator)
-        for head in self.heads.values():
-            head.reset_parameters(generator)
-        if self.signals is not None:
-            self.signals.reset_parameters(generator)
+        for part in (self.cell, *self.heads.values(), *([] if self.signals is None else [self.signals])):
+            part.reset_parameters(generator)
 
     def save(self, folder: Path | str, **data: Any) -> "dgl_treestack.Run":
         """Write the model as the folder of a run, NAME or NAME-SEED, which `load` and all commands read. Returns the run.
@@ -244,11 +225,12 @@ class Model(nn.Module):
         keep: bool = False,
     ) -> NodeStates:
         """Return a function from indices of nodes of a batch (...) to their states h (..., H). Arguments as of `forward`."""
-        if engine not in ENGINES:
-            raise ConfigurationError(unknown("engine", engine, ENGINES))
+        fault = "" if engine in ENGINES else unknown("engine", engine, ENGINES)
+        if signals and isinstance(self.cell, Encoder):
+            fault = f"A sequence or attention model has no signals, such as {signals[0]!r}."
+        if fault:
+            raise ConfigurationError(fault)
         if isinstance(self.cell, Encoder):
-            if signals:
-                raise ConfigurationError(f"A sequence or attention model has no signals, such as {signals[0]!r}.")
             return partial(self.cell, batch.trees, signature=self.signature, generator=generator)
         source = batch.graph if engine == "topo" else batch.trees
         noise = None
@@ -317,16 +299,17 @@ def _cell_or_encoder(
     """Return a cell by its name or class, or an encoder by its name, with these settings. leaves: rows of the vocabulary."""
     spec = cells.find(name) if isinstance(name, str) else name
     is_ours = isinstance(spec, cells.CellSpec) and spec.cell.__module__.startswith("dgl_treestack.")
+    fault = ""
     if isinstance(name, str) and not is_ours and name in encoders.encoders():
-        if spec is not None:
-            raise ConfigurationError(
-                f"{name!r} is the name of a registered cell and of a sequence or attention model. Rename the cell."
-            )
         for key, default, lacking in (("share", "operator", "weights per operator"), ("vector_size", 0, "leaf encoder")):
             if (value := settings.pop(key, default)) != default:
-                raise ConfigurationError(f"{key!r} is {value!r}; {name} has no {lacking}. Use a tree model.")
-        return encoders.build(name, leaves, len(signature.operators), hidden, **settings)
-    if spec is None:
-        message = unknown("model", str(name), [*cells.models(), *encoders.encoders()])
-        raise ConfigurationError(f"{message} A cell of your own is registered in this process, or installed with its package.")
-    return cells.build(name, signature.inner, leaves, hidden, **settings)
+                fault = f"{key!r} is {value!r}; {name} has no {lacking}. Use a tree model."
+        if spec is not None:
+            fault = f"{name!r} is the name of a registered cell and of a sequence or attention model. Rename the cell."
+        if not fault:
+            return encoders.build(name, leaves, len(signature.operators), hidden, **settings)
+    elif spec is not None:
+        return cells.build(name, signature.inner, leaves, hidden, **settings)
+    names = () if fault else [*cells.models(), *encoders.encoders()]
+    of_own = "A cell of your own is registered in this process, or installed with its package."
+    raise ConfigurationError(fault or f"{unknown('model', str(name), names)} {of_own}")

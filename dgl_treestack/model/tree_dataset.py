@@ -19,7 +19,6 @@ from dgl_treestack._dgl import DGLDataset, DGLGraph, batch
 from dgl_treestack.data import formats, graph
 from dgl_treestack.data.forest import Forest
 from dgl_treestack.data.formats import Example
-from dgl_treestack.data.stored_forest import MANIFEST
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, OutputError
 from dgl_treestack.expression.language import find
@@ -27,7 +26,7 @@ from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.model import stored_set
 from dgl_treestack.model.dataset import Dataset, prepare
 from dgl_treestack.processes import locked
-from dgl_treestack.tasks import registry
+from dgl_treestack.tasks import build_heads, registry
 
 logger = logging.getLogger(__name__)
 IGNORED = -100  # the default of torch's `ignore_index`
@@ -78,10 +77,13 @@ class TreeDataset(DGLDataset):
         entries = list(source) if isinstance(source, Iterable) and not isinstance(source, str) else [source]
         self.files = [str(entry) for entry in entries if isinstance(entry, str | Path)]
         self._examples = [entry for entry in entries if isinstance(entry, Example)]
+        fault = ""
         if len(self.files) + len(self._examples) != len(entries) or (self.files and self._examples):
-            raise ConfigurationError("A TreeDataset is made of files, or of examples, not of both or anything else.")
-        if len(self.tasks) > 1 and self.at_nodes:
-            raise ConfigurationError("A task at nodes cannot be in a TreeDataset with other tasks. Make one of its own.")
+            fault = "A TreeDataset is made of files, or of examples, not of both or anything else."
+        elif len(self.tasks) > 1 and self.at_nodes:
+            fault = "A task at nodes cannot be in a TreeDataset with other tasks. Make one of its own."
+        if fault:
+            raise ConfigurationError(fault)
         # No cache for examples, which are in memory, nor for a user's task, whose code may change.
         self._is_cached = bool(self.files) and all(task.is_ours() for task in kinds)
         self._made_from = stored_set.origin([self.fingerprint], self.vocabulary, self.signature, self.tasks)
@@ -104,7 +106,7 @@ class TreeDataset(DGLDataset):
 
     def process(self) -> None:
         """Prepare the examples of the files."""
-        heads = [registry[task].build(1, self.signature) for task in self.tasks]
+        heads = build_heads([registry[task] for task in self.tasks], 1, self.signature)
         self.prepared = prepare(self.examples, heads, self.vocabulary, self.signature)
 
     def _download(self) -> None:
@@ -116,7 +118,7 @@ class TreeDataset(DGLDataset):
 
     def has_cache(self) -> bool:
         """Whether there are columns in the cache to load."""
-        return self._is_cached and (self._folder / MANIFEST).is_file()
+        return self._is_cached and (self._folder / stored_set.MANIFEST).is_file()
 
     def save(self) -> None:
         """Write the columns to the cache, except those of examples or of a user's task."""

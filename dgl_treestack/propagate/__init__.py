@@ -12,9 +12,9 @@ from dgl_treestack._dgl import DGLGraph
 from dgl_treestack._torch import random_bits
 from dgl_treestack.cells import PER_CHILD, Cell
 from dgl_treestack.data import graph as graphs
-from dgl_treestack.data.forest import Forest, columns, feature, in_order_of_appearance, size
+from dgl_treestack.data.forest import Forest, columns, feature, in_order_of_appearance, size, uncompiled
 from dgl_treestack.data.forest import Source as Source
-from dgl_treestack.data.wellformed import Checked, check, uncompiled
+from dgl_treestack.data.wellformed import Checked, check
 from dgl_treestack.errors import ConfigurationError, GraphError, unknown
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.propagate import topo

@@ -18,9 +18,10 @@ from dgl_treestack.data import records
 from dgl_treestack.data.records import DAMAGED, Table
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.plain_data import tables_of
-from dgl_treestack.results.run_result import EPOCHS, RunResult, range_of
+from dgl_treestack.results.run_result import EPOCHS, RunResult
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import RunConfig
+from dgl_treestack.runs.environment import range_of
 from dgl_treestack.runs.run import checked_metrics
 
 DESCRIPTION = "runs"  # the key of the metadata

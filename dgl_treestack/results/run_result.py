@@ -1,5 +1,6 @@
 """Finished runs, as input of figures and tables: configuration, metrics per epoch, and one table of answers."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,11 +10,12 @@ import polars as pl
 
 from dgl_treestack.data import records
 from dgl_treestack.data.records import Table
-from dgl_treestack.errors import CheckpointError, DataError
+from dgl_treestack.errors import DataError
 from dgl_treestack.plain_data import read_json
 from dgl_treestack.runs.configuration import RunConfig
-from dgl_treestack.runs.environment import machine_of
+from dgl_treestack.runs.environment import machine_of, range_of
 from dgl_treestack.runs.run import Run
+from dgl_treestack.runs.weights import opened
 
 EPOCHS = "epochs"  # the set of the metrics per epoch
 OWN = ("validation", "test")  # the sets of every run
@@ -80,21 +82,12 @@ class RunResult:
         return next(of_best_epoch, most_accurate)
 
 
-def range_of(measured: Any) -> tuple[int, int] | None:
-    """Return the smallest and largest value of a measure from plain data, None without any. Raises ValueError."""
-    if not measured:
-        return None
-    is_pair = isinstance(measured, list) and len(measured) == 2
-    if not is_pair or not all(type(value) in (int, float) and float(value).is_integer() for value in measured):
-        raise ValueError(f"'measured' is {measured!r}, not two whole numbers")
-    return round(measured[0]), round(measured[1])
-
-
-def read(folder: Path, on: str = "") -> RunResult:
+def read(folder: Path, on: str = "", *, cuts: bool = True) -> RunResult:
     """Read a run folder.
 
     on: a data file that the run was evaluated on; its records are then `test`, in place of those of the test sets. Records of
-    several test sets have the column `file`, since their ids may be equal.
+    several test sets have the column `file`, since their ids may be equal. cuts: whether equations with a value on a branch
+    cut count.
     Raises CheckpointError for a folder that holds no complete run, DataError for a run without test records.
     """
     run = Run.open(folder)
@@ -111,19 +104,16 @@ def read(folder: Path, on: str = "") -> RunResult:
     of_tree = "depth of the tree" if "depth of the tree" in validation.columns else "depth"
     depth = pl.coalesce(of_tree, "depth")
     within = validation.filter(depth.is_between(data.depths.start, data.depths.stop - 1))
-    try:
-        measured = range_of(run.environment.get("measured"))
-    except ValueError as error:
-        raise CheckpointError(f"{folder / 'environment.json'}: {error}. The run is damaged; train again.") from None
     about = {
         "equations": run.environment.get("equations", {}).get("train", 0),
-        "measured": measured,
+        "measured": range_of(run.environment.get("measured")),
         "best_epoch": run.best_epoch(),
         "classes": run.language.classes,
         "checksums": tuple(run.find_records(name)[1] for name in files),
     }
     result = RunResult(folder, run.config, run.seed, run.read_metrics(), records.joined([]), about)
-    return result.with_set("validation", within).with_set("test", test)
+    result = result.with_set("validation", within).with_set("test", test)
+    return result if cuts else replace(result, answers=records.without_cuts(result.answers))
 
 
 def read_any(folder: Path) -> RunResult:
@@ -140,12 +130,15 @@ def read_any(folder: Path) -> RunResult:
 
 def with_origin(result: RunResult) -> RunResult:
     """Return the result of a run folder with its commit, machine, CPU time and number of parameters."""
-    run = Run(result.folder)
+    run, parameters = Run(result.folder), 0
+    if run.best.exists():
+        with opened(run.best, "numpy") as file:
+            parameters = sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
     origin = {
         "commit": run.environment.get("commit") or "unknown",
         "machine": machine_of(run.environment),
         "cpu_seconds": sum(row["cpu_seconds"] for row in run.read_times()),
-        "parameters": run.count_parameters(),
+        "parameters": parameters,
     }
     return replace(result, about={**result.about, **origin})
 
@@ -155,18 +148,18 @@ def by_config(runs: Sequence[RunResult]) -> dict[str, list[RunResult]]:
 
     Raises DataError for no runs at all, for two configurations of one name, and for a seed given twice.
     """
-    if not runs:
-        raise DataError("Name at least one run folder.")
     groups: dict[str, list[RunResult]] = {}
     for run in runs:
         group = groups.setdefault(run.config.name, [])
+        fault = ""
         if group and group[0].config.hash != run.config.hash:
-            raise DataError(
-                f"Its configuration is called {run.config.name!r} like that of {group[0].folder}, but differs from it. "
-                "Train one of the two under another name, or leave it out.",
-                run.folder,
-            )
-        if any(earlier.seed == run.seed for earlier in group):
-            raise DataError(f"Seed {run.seed} of {run.config.name!r} is given twice.", run.folder)
+            fault = f"Its configuration is called {run.config.name!r} like that of {group[0].folder}, but differs from it. "
+            fault += "Train one of the two under another name, or leave it out."
+        elif any(earlier.seed == run.seed for earlier in group):
+            fault = f"Seed {run.seed} of {run.config.name!r} is given twice."
+        if fault:
+            raise DataError(fault, run.folder)
         group.append(run)
+    if not groups:
+        raise DataError("Name at least one run folder.")
     return groups

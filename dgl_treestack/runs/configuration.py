@@ -1,4 +1,4 @@
-"""The configuration of a run on trees, a text or streams: one TOML file, read into frozen dataclasses.
+"""The configuration of a run: one TOML file, read into frozen dataclasses. That of a run on trees; others see `Named`.
 
 Unknown keys, wrong types and numbers out of their `ranges` are errors.
 """
@@ -25,7 +25,6 @@ from dgl_treestack.expression.operators import MATH, Signature
 
 if TYPE_CHECKING:
     from dgl_treestack.model.model import Model
-    from dgl_treestack.sequence import SequenceCell
 
 AnyConfig = TypeVar("AnyConfig", bound="Named")
 NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]*"  # of a run: it names a folder
@@ -35,24 +34,26 @@ _NOT_SETTINGS = (*ARGUMENTS, "vocabulary", "vectors", "freeze_vectors", "operato
 
 
 Ranges = tuple[tuple[str, float, float], ...]  # keys of numbers, minimum, exclusive maximum
-ABOVE_0 = 1e-12
 
 
 @dataclass(frozen=True)
 class Named:
-    """The configuration of a run of any kind. name: of its folder, with the seed."""
+    """The configuration of a run of any kind: on trees, or of `sequence_configuration`. name: of its folder, with the seed."""
 
     ranges: ClassVar[Ranges] = ()
 
     name: str
 
     def __post_init__(self) -> None:
+        fault = ""
         if not re.fullmatch(NAME, self.name):
-            raise ConfigurationError(f"'name' is {self.name!r}; it names a folder: letters, digits, '.', '_' and '-' only.")
+            fault = f"'name' is {self.name!r}; it names a folder: letters, digits, '.', '_' and '-' only."
         for key, low, high in ((key, low, high) for keys, low, high in self.ranges for key in keys.split()):
             value = attrgetter(key)(self)
             if not low <= value < high:
-                raise ConfigurationError(f"{key!r} is {value}; it must be at least {low:g} and below {high:g}.")
+                fault = fault or f"{key!r} is {value}; it must be at least {low:g} and below {high:g}."
+        if fault:
+            raise ConfigurationError(fault)
 
     def values(self) -> dict[str, Any]:
         """Return all values as plain data."""
@@ -240,116 +241,6 @@ class RunConfig(Named):
         return values
 
 
-@dataclass(frozen=True)
-class TextConfig(Named):
-    """The complete configuration of a language model, except for its seed.
-
-    settings: arguments of the cell's class. text: the folder of the text (`language.corpus`). streams: the number of pieces of
-    the training text that are read in parallel. window: the number of tokens between updates, through which gradients are
-    propagated. clip: bound of the entries of all gradients. factor, patience: after an epoch without a lower validation loss,
-    the learning rate is multiplied by `factor` and training continues from the best weights; it ends after `patience` such
-    epochs in a row. Adam's moments are reset at the start of every epoch.
-    """
-
-    kind: ClassVar[str] = "language model"
-    ranges = (
-        ("hidden streams window epochs patience checkpoint_steps", 1, math.inf),
-        ("learning_rate factor clip", ABOVE_0, math.inf),
-    )
-
-    model: Literal["rnn", "lstm", "scrn", "stack_rnn"]
-    hidden: int = 100
-    settings: dict[str, Any] = field(default_factory=dict)
-    text: str = ""
-    optimizer: Literal["sgd", "adam"] = "sgd"
-    learning_rate: float = 0.1
-    factor: float = 0.5
-    patience: int = 3
-    epochs: int = 50
-    streams: int = 32
-    window: int = 50
-    clip: float = 15.0
-    checkpoint_steps: int = 500
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.cell()
-
-    def cell(self) -> "SequenceCell":
-        """Build the cell, with `hidden` inputs. Raises ConfigurationError for an unknown setting."""
-        from dgl_treestack import sequence
-
-        return sequence.build(self.model, self.hidden, {"hidden": self.hidden, **self.settings})
-
-
-@dataclass(frozen=True)
-class StreamRecipe:
-    """How restarts are trained.
-
-    updates: the number of updates, each with `tokens` new tokens. largest: the largest size of sequences, reached after a share
-    `curriculum` of the updates, linearly, or with a `goal` as `Curriculum` says. rate: the learning rate, constant for a share
-    `steady` of the updates, then falling to a hundredth. segment: the number of updates after which memories are emptied and
-    new streams begin. beta: the sharpness of actions at the end of rounding, raised in `stages` from 1.2, each a fixed factor
-    above the one before.
-    """
-
-    updates: int = 4000
-    tokens: int = 10
-    optimizer: Literal["sgd", "adam"] = "sgd"
-    rate: float = 0.1
-    largest: int = 19
-    curriculum: float = 0.5
-    goal: float = 0.0
-    steady: float = 0.65
-    segment: int = 20
-    beta: float = 1.0
-    stages: int = 1
-
-
-@dataclass(frozen=True)
-class StreamTests:
-    """The tests of restarts.
-
-    largest: the largest of the consecutive tested sizes. far: further sizes. repeats: sequences per size, from empty memories,
-    if sequences of a size differ. streamed: sequences per size in streams and at far sizes.
-    """
-
-    largest: int = 60
-    far: tuple[int, ...] = (100, 200, 300, 400, 500)
-    repeats: int = 20
-    streamed: int = 3
-
-
-@dataclass(frozen=True)
-class StreamConfig(Named):
-    """The complete configuration of restarts on an algorithmic task, except for their seed.
-
-    task: its name. settings: arguments of the cell's class. restarts: the number of nets. rounding: a second training towards
-    hard actions; none without updates.
-    """
-
-    kind: ClassVar[str] = "run on an algorithmic task"
-    ranges = (
-        ("restarts checkpoint_steps recipe.updates recipe.tokens recipe.segment recipe.stages", 1, math.inf),
-        ("recipe.rate", ABOVE_0, math.inf),
-    )
-
-    task: str
-    model: Literal["rnn", "lstm", "list_rnn", "stack_rnn"]
-    settings: dict[str, Any] = field(default_factory=dict)
-    restarts: int = 10
-    recipe: StreamRecipe = StreamRecipe()
-    rounding: StreamRecipe = StreamRecipe(updates=0)
-    tests: StreamTests = StreamTests()
-    checkpoint_steps: int = 50
-
-    def cell(self, symbols: int) -> "SequenceCell":
-        """Build the cells of all restarts. Raises ConfigurationError for an unknown setting."""
-        from dgl_treestack import sequence
-
-        return sequence.build(self.model, symbols, self.settings, self.restarts)
-
-
 def load(path: Path) -> RunConfig:
     """Return the configuration of a run on trees in a TOML file. Raises ConfigurationError that names the file."""
     config = load_any(path)
@@ -365,8 +256,11 @@ def load_any(path: Path) -> Any:
 
 def from_tables(tables: dict[str, Any]) -> Any:
     """Return the configuration of a run of any kind: on trees, `model` is a table; on streams, there is a `task`."""
-    of_sequences = StreamConfig if "task" in tables else TextConfig
-    return plain_data.build(of_sequences if isinstance(tables.get("model"), str) else RunConfig, tables)
+    if not isinstance(tables.get("model"), str):
+        return plain_data.build(RunConfig, tables)
+    from dgl_treestack.runs.sequence_configuration import StreamConfig, TextConfig  # here, since that module needs this one
+
+    return plain_data.build(StreamConfig if "task" in tables else TextConfig, tables)
 
 
 def override(config: AnyConfig, assignments: Sequence[str]) -> AnyConfig:

@@ -1,4 +1,4 @@
-"""Where a run was trained: versions, platform, processor, commit."""
+"""Where a run was trained: versions, platform, processor, commit; and the check of the file that says it, environment.json."""
 
 import platform
 import subprocess
@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from dgl_treestack.plain_data import read_object
 from dgl_treestack.resources import versions
 
 GOES_ON_ELSEWHERE = "%s goes on with another environment (%s): results may differ from those of an uninterrupted run"
@@ -82,3 +83,28 @@ def _origin(environment: Mapping[str, Any]) -> dict[str, Any]:
     device = environment.get("processor") if device == "cpu" else device
     origin = {"commit": environment.get("commit"), **environment.get("versions", {})}
     return {**origin, "device": device} if device else origin
+
+
+def checked_environment(text: str) -> dict[str, Any]:
+    """Return the content of environment.json if what others read of it has the right types. Raises ValueError, KeyError."""
+    environment = read_object(text)
+    range_of(environment.get("measured"))
+    kinds: dict[str, type] = {"seed": int, "device": str, "versions": dict, "equations": dict, "data": dict, "resumed": list}
+    present = [(key, kind) for key, kind in kinds.items() if key in environment or key == "seed"]
+    wrong = [f"{key} is {environment[key]!r:.200}" for key, kind in present if type(environment[key]) is not kind]
+    for entry in environment.get("resumed", []):
+        if type(entry.get("epochs")) is not int or type(entry.get("versions")) is not dict:
+            wrong.append(f"a resumption is {entry!r:.200}")
+    if wrong:
+        raise ValueError(wrong[0])
+    return environment
+
+
+def range_of(measured: Any) -> tuple[int, int] | None:
+    """Return the smallest and largest value of a measure from plain data, None without any. Raises ValueError."""
+    if not measured:
+        return None
+    is_pair = isinstance(measured, list) and len(measured) == 2
+    if not is_pair or not all(type(value) in (int, float) and float(value).is_integer() for value in measured):
+        raise ValueError(f"'measured' is {measured!r}, not two whole numbers")
+    return round(measured[0]), round(measured[1])

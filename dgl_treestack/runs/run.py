@@ -17,6 +17,7 @@ Figures and tables read runs, so this module imports torch, the model and polars
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from types import NoneType
@@ -27,13 +28,13 @@ from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DataError
 from dgl_treestack.expression import language
 from dgl_treestack.expression.operators import MATH, Signature
-from dgl_treestack.plain_data import read_json
+from dgl_treestack.plain_data import convert, read_object
 from dgl_treestack.resources import BUNDLED, find_data, sha256
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.configuration import Named, RunConfig
 from dgl_treestack.runs.configuration import build_model as build_model
-from dgl_treestack.runs.environment import describe_environment
-from dgl_treestack.runs.weights import load_into, opened, read_weights, write_weights
+from dgl_treestack.runs.environment import checked_environment, describe_environment
+from dgl_treestack.runs.weights import load_into, read_weights, write_weights
 
 if TYPE_CHECKING:
     import torch
@@ -44,6 +45,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 TRAIN_AGAIN = "The run is damaged; train again."
 DESCRIPTION = ("config.toml", "environment.json", "vocabulary.json")
+
+
+@dataclass(frozen=True)
+class Source:
+    """The data of records: name, checksum, and the kind of the records, empty for those of an evaluation."""
+
+    data: str
+    sha256: str
+    kind: str = ""
 
 
 class Run:
@@ -141,7 +151,7 @@ class Run:
 
         resumed: a dictionary for every resumption with another commit, device or version, with the number of complete epochs.
         """
-        return self._read(self.folder / "environment.json", _environment, TRAIN_AGAIN)
+        return self._read(self.folder / "environment.json", checked_environment, TRAIN_AGAIN)
 
     @property
     def seed(self) -> int:
@@ -161,20 +171,13 @@ class Run:
             model.variables = tuple(json.loads((self.folder / "card.json").read_text())["variables"])
         return model.eval()
 
-    def count_parameters(self) -> int:
-        """Return the number of parameters in the file of the best weights, 0 without such a file. Raises CheckpointError."""
-        if not self.best.exists():
-            return 0
-        with opened(self.best, "numpy") as file:
-            return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
-
     def best_epoch(self) -> int:
         """Return the epoch of the best weights, 0 if the run is not finished. Raises CheckpointError."""
         return self._read(self.done, lambda text: int(text.split()[-1]), "Delete it and resume the run.", 0)
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Return the JSON object in a file of the folder."""
-        return self._read(self.folder / name, _object, TRAIN_AGAIN)
+        return self._read(self.folder / name, read_object, TRAIN_AGAIN)
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Return the rows of metrics.jsonl, one per finished epoch."""
@@ -215,13 +218,13 @@ class Run:
         if not name:
             raise DataError(f"{data} has no name that records could be filed under.")
         name = f"{name}-{kind}" if kind else name
-        if sources.get(name, {}).get("sha256", checksum) != checksum:
+        if name in sources and sources[name].sha256 != checksum:
             name = f"{name}-{checksum[:8]}"
         path = self.folder / "records" / f"{name}.parquet"
         records.write(path, table)
-        source = {"data": data, "sha256": checksum} | ({"kind": kind} if kind else {})
-        sources.setdefault(name, source)  # keeps the first name of the data, as in the configuration
-        atomic.write_text(self.sources, json.dumps(sources, indent=1) + "\n")
+        sources.setdefault(name, Source(data, checksum, kind))  # keeps the first name of the data, as in the configuration
+        written = {name: {key: text for key, text in vars(source).items() if text} for name, source in sources.items()}
+        atomic.write_text(self.sources, json.dumps(written, indent=1) + "\n")
         return path
 
     def read_records(self, data: str, kind: str = "") -> "Table":
@@ -236,10 +239,10 @@ class Run:
     def find_records(self, data: str, kind: str = "") -> tuple[str, str]:
         """Return name and SHA-256 of the data of what `read_records` reads. Raises DataError if there is nothing."""
         sources = self._sources(kind)
-        name_of_checksum = {source["sha256"]: name for name, source in sources.items() if source["data"] == data}
+        name_of_checksum = {source.sha256: name for name, source in sources.items() if source.data == data}
         if len(name_of_checksum) != 1:  # the file may have another name here, or have changed since
             current = sha256(path) if (path := find_data(data)).is_file() else ""
-            for names in (name_of_checksum, {source["sha256"]: name for name, source in sources.items()}):
+            for names in (name_of_checksum, {source.sha256: name for name, source in sources.items()}):
                 if current in names:
                     return names[current], current
         if not name_of_checksum:
@@ -252,50 +255,18 @@ class Run:
 
     def has_records(self, data: str, kind: str = "") -> bool:
         """Return whether there are records of the current content of a data file."""
-        return sha256(find_data(data)) in {source["sha256"] for source in self._sources(kind).values()}
+        return sha256(find_data(data)) in {source.sha256 for source in self._sources(kind).values()}
 
     def evaluated_data(self) -> list[str]:
         """Return the data files that a finished run was evaluated on, by training and by `treestack evaluate`."""
-        return [source["data"] for source in self._sources("").values()]
+        return [source.data for source in self._sources("").values()]
 
-    def _sources(self, kind: str | None = None) -> dict[str, dict[str, str]]:
-        """Return sources.json: name of records -> name, checksum and kind of their data; only of a kind, if it is given."""
+    def _sources(self, kind: str | None = None) -> dict[str, Source]:
+        """Return sources.json: name of records -> their data; only of a kind, if it is given."""
         remedy = "Delete the records folder and evaluate again."
-        sources: dict[str, dict[str, str]] = self._read(self.sources, _sources, remedy, {})
-        return {name: source for name, source in sources.items() if kind is None or source.get("kind", "") == kind}
-
-
-def _object(text: str) -> dict[str, Any]:
-    """Return a JSON object."""
-    data, _ = read_json(text)
-    if not isinstance(data, dict):
-        raise ValueError("no JSON object")
-    return data
-
-
-def _environment(text: str) -> dict[str, Any]:
-    """Return the content of environment.json if what others read of it has the right types. Raises ValueError, KeyError."""
-    environment = _object(text)
-    kinds: dict[str, type] = {"seed": int, "device": str, "versions": dict, "equations": dict, "data": dict}
-    kinds |= {"measured": list, "resumed": list}
-    present = [(key, kind) for key, kind in kinds.items() if key in environment or key == "seed"]
-    wrong = [f"{key} is {environment[key]!r:.200}" for key, kind in present if type(environment[key]) is not kind]
-    for entry in environment.get("resumed", []):
-        if type(entry.get("epochs")) is not int or type(entry.get("versions")) is not dict:
-            wrong.append(f"a resumption is {entry!r:.200}")
-    if wrong:
-        raise ValueError(wrong[0])
-    return environment
-
-
-def _sources(text: str) -> dict[str, Any]:
-    """Return the content of sources.json. Raises ValueError, TypeError, KeyError."""
-    sources = _object(text)
-    if not all(
-        type(text) is str for source in sources.values() for text in (source["data"], source["sha256"], *source.values())
-    ):
-        raise ValueError("a source is no text")
-    return sources
+        parse = partial(convert, dict[str, Source])
+        sources: dict[str, Source] = self._read(self.sources, lambda text: parse(read_object(text), "sources"), remedy, {})
+        return {name: source for name, source in sources.items() if kind is None or source.kind == kind}
 
 
 def checked_metrics(content: str | Iterable[Any], *, of_trees: bool, finite: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -304,7 +275,7 @@ def checked_metrics(content: str | Iterable[Any], *, of_trees: bool, finite: Seq
     Raises ValueError, TypeError or KeyError unless they hold what tables read.
     """
     needed = {"train_accuracy", "validation_accuracy"} if of_trees else set[str]()
-    rows = list(map(_object, content.splitlines()) if isinstance(content, str) else content)
+    rows = list(map(read_object, content.splitlines()) if isinstance(content, str) else content)
     for row in rows:
         is_plain = type(row["epoch"]) is int and all(type(value) in (int, float, NoneType) for value in row.values())
         if not (is_plain and needed <= row.keys() and all(math.isfinite(row[name]) for name in finite)):

@@ -51,10 +51,9 @@ def opened(path: Path, framework: str) -> Iterator[Any]:
     try:
         with safetensors.safe_open(path, framework=framework) as file:
             yield file
-    except FileNotFoundError:
-        raise CheckpointError(f"{path} does not exist. Is the run trained?") from None
     except (OSError, safetensors.SafetensorError, ValueError) as error:
-        raise CheckpointError(f"{path} is not a safetensors file ({error}). Copy it or train again.") from None
+        is_absent, other = isinstance(error, FileNotFoundError), f"is not a safetensors file ({error}). Copy it or train again."
+        raise CheckpointError(f"{path} {'does not exist. Is the run trained?' if is_absent else other}") from None
 
 
 def load_into(module: Any, tensors: "Mapping[str, Tensor]", origin: Path, *, finite: bool = True) -> None:

@@ -14,12 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from dgl_treestack.cells import specs_of
-from dgl_treestack.data.forest import Source, columns
-from dgl_treestack.data.wellformed import NO_OPERATOR, NO_TOKEN, uncompiled, written_out_sizes
+from dgl_treestack.data.forest import Source, columns, uncompiled
+from dgl_treestack.data.vocabulary import NO_OPERATOR, NO_TOKEN
+from dgl_treestack.data.wellformed import written_out_sizes
 from dgl_treestack.errors import ConfigurationError, GraphError
 from dgl_treestack.expression.operators import MATH, Signature
 from dgl_treestack.plain_data import number, whole
-from dgl_treestack.plugins import Registry, read_module
+from dgl_treestack.resources import Registry, read_module
 from dgl_treestack.sequence._tokens import SIGNS, Trees
 
 MOST_PADDING = 4.0  # ratio of padded to real nodes, beyond which trees are encoded in groups of similar size

@@ -5,20 +5,21 @@ entry point of the group `dgl_treestack.tasks` in their package, which names the
 """
 
 import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from dgl_treestack.cells import draw_linear
 from dgl_treestack.data.formats import Example
-from dgl_treestack.errors import ConfigurationError, DataError
+from dgl_treestack.errors import ConfigurationError, DataError, unknown
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.operators import Signature
-from dgl_treestack.plugins import Registry, read_module
+from dgl_treestack.plain_data import settings_of
+from dgl_treestack.resources import Registry, read_module
 
 # The states h of nodes, by their indices in the batch: (...) -> (..., H).
 NodeStates = Callable[[Tensor], Tensor]
@@ -41,7 +42,7 @@ class Task(nn.Module, abc.ABC):
     `name` is the task's name in configurations. In a model with several tasks, an example belongs to the first that accepts it.
     `compares_sides`: whether trees must be equations, because `forward` reads the two sides of the root. `at_nodes`: whether
     items have targets at nodes, and a graph has an output for each of its nodes. `has_classes`: whether targets are indices of
-    classes.
+    classes of the language. `has_numbers`: whether labels are numbers. Keyword-only arguments of the class are its settings.
     Outputs are one number per tree (B,), or a row of them (B, K); for a task at nodes, B is the number of these nodes.
     `selects_by_loss`: whether the best epoch is that of the smallest validation loss, not of the highest accuracy.
     A subclass defines `forward`, `loss` and `correct`, and the other methods where the defaults do not fit.
@@ -51,19 +52,8 @@ class Task(nn.Module, abc.ABC):
     compares_sides: ClassVar[bool] = False
     at_nodes: ClassVar[bool] = False
     has_classes: ClassVar[bool] = False
+    has_numbers: ClassVar[bool] = False
     selects_by_loss: ClassVar[bool] = False
-
-    @classmethod
-    def build(cls, hidden: int, language: Signature, **settings: Any) -> Self:
-        """Return the task for trees of a language. Raises ConfigurationError if it does not fit the language.
-
-        settings: keyword-only arguments of the class.
-        """
-        return cls(hidden, **settings)
-
-    def set_class_weights(self, weights: Mapping[str, float]) -> None:
-        """Weigh the loss of every class, 1 for those not named. Raises ConfigurationError for a task without classes."""
-        raise ConfigurationError(f"The task {self.name!r} has no classes that 'model.class_weights' could weigh.")
 
     @classmethod
     def is_ours(cls) -> bool:
@@ -122,6 +112,37 @@ registry: Registry[type[Task]] = Registry(
     "task", Path(__file__).parent.glob("*.py"), read_module, _by_name, "dgl_treestack.tasks"
 )
 tasks = registry.table
+
+
+def build_heads(
+    kinds: Sequence[type[Task]],
+    hidden: int,
+    language: Signature,
+    slots: int = 1,
+    settings_of_task: Mapping[str, Mapping[str, Any]] | None = None,
+    class_weights: Mapping[str, float] | None = None,
+) -> list[Task]:
+    """Return the heads of a model. Raises ConfigurationError for a task that does not fit the language, and wrong settings.
+
+    slots, class_weights, and the classes of the language are for those that have such settings.
+    """
+    settings_of_task, heads, names = settings_of_task or {}, [], [kind.name for kind in kinds]
+    faults = [f"Settings of a head: {unknown('task', name, names)}" for name in settings_of_task if name not in names]
+    for kind in kinds:
+        given, allowed = settings_of_task.get(kind.name, {}), settings_of(kind)
+        faults += [f"Task {kind.name!r}: {unknown('setting of the head', key, allowed)}" for key in given if key not in allowed]
+        if class_weights and "class_weights" not in allowed:
+            faults.append(f"The task {kind.name!r} has no classes that 'model.class_weights' could weigh.")
+        if kind.has_classes and not language.classes:
+            faults.append(f"The language {language.name!r} has no classes, which the task {kind.name!r} predicts.")
+        if kind.has_numbers and not language.numeric:
+            no_numbers = f"The labels of the language {language.name!r} are no numbers, as {kind.name!r} needs them"
+            faults.append(f'{no_numbers}: classes = "numbers".')
+        if faults:
+            raise ConfigurationError(faults[0])
+        common = {"slots": slots, "class_weights": class_weights, "classes": language.classes}
+        heads.append(kind(hidden, **{name: value for name, value in {**common, **given}.items() if name in allowed}))
+    return heads
 
 
 def register_task(task: type[Task]) -> type[Task]:

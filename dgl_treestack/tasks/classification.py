@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError, unknown
-from dgl_treestack.expression.operators import Label, Signature
+from dgl_treestack.expression.operators import Label
 from dgl_treestack.plain_data import number
 from dgl_treestack.tasks import Item, NodeStates, Task
 
@@ -29,24 +29,17 @@ class Classification(Task):
     name = "classification"
     has_classes = True
 
-    def __init__(self, hidden: int, classes: tuple[str, ...]):
+    def __init__(self, hidden: int, *, classes: tuple[str, ...], class_weights: Mapping[str, float] | None = None):
         super().__init__()
         self.classes = classes
         self.decoder = nn.Linear(hidden, len(classes))
-        self.register_buffer("class_weights", None, persistent=False)
-
-    @classmethod
-    def build(cls, hidden: int, language: Signature, **settings: Any) -> Self:
-        if not language.classes:
-            raise ConfigurationError(f"The language {language.name!r} has no classes, which the task {cls.name!r} predicts.")
-        return cls(hidden, language.classes, **settings)
-
-    def set_class_weights(self, weights: Mapping[str, float]) -> None:
+        weights = class_weights or {}
         for name, weight in weights.items():
-            if name not in self.classes:
-                raise ConfigurationError("model.class_weights: " + unknown("class", name, self.classes))
+            if name not in classes:
+                raise ConfigurationError("model.class_weights: " + unknown("class", name, classes))
             number(weight, f"model.class_weights.{name}", 0.0, math.inf)
-        self.class_weights = torch.tensor([float(weights.get(name, 1.0)) for name in self.classes])
+        of_classes = torch.tensor([float(weights.get(name, 1.0)) for name in classes]) if weights else None
+        self.register_buffer("class_weights", of_classes, persistent=False)
 
     def prepare(self, example: Example) -> Item:
         return Item(example.equation, self.target(example.label, example.source))

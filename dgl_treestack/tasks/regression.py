@@ -1,11 +1,7 @@
 """Regression: which number belongs to a tree?"""
 
-from typing import Any, Self
-
 from torch import Tensor, nn
 
-from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.expression.operators import Signature
 from dgl_treestack.tasks import NodeStates, Task
 
 TOLERANCE = 0.5  # so that a correct output rounds to a label that is a whole number
@@ -21,19 +17,12 @@ class Regression(Task):
     """
 
     name = "regression"
+    has_numbers = True
     selects_by_loss = True
 
     def __init__(self, hidden: int):
         super().__init__()
         self.decoder = nn.Linear(hidden, 1)
-
-    @classmethod
-    def build(cls, hidden: int, language: Signature, **settings: Any) -> Self:
-        if not language.numeric:
-            raise ConfigurationError(
-                f'The labels of the language {language.name!r} are no numbers, as {cls.name!r} needs them: classes = "numbers".'
-            )
-        return cls(hidden, **settings)
 
     def forward(self, h: NodeStates, roots: Tensor, sides: Tensor) -> Tensor:
         return self.decoder(h(roots)).squeeze(1)

@@ -1,5 +1,7 @@
 """Relation: which class relates the two trees of a pair?"""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -18,8 +20,8 @@ class Relation(Classification):
     name = "relation"
     compares_sides = True
 
-    def __init__(self, hidden: int, classes: tuple[str, ...]):
-        super().__init__(hidden, classes)
+    def __init__(self, hidden: int, **settings: Any):
+        super().__init__(hidden, **settings)
         self.comparison = nn.Linear(4 * hidden, hidden)
 
     def forward(self, h: NodeStates, roots: Tensor, sides: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dgl_treestack import plain_data
-from dgl_treestack.data import formats, vectors
+from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError
@@ -160,5 +160,5 @@ def read_vectors(
     if model.vocabulary == "train":
         files = formats.read_examples((*config.data.validation, *config.data.test), signature=language)
         texts = {text for example in (*validation, *files) for _, _, text in example.equation.leaves()}
-    vector_of = vectors.read(find_data(model.vectors), words | texts, model.vector_size or model.hidden)
+    vector_of = formats.read_vectors(find_data(model.vectors), words | texts, model.vector_size or model.hidden)
     return Vocabulary.of_words(words | vector_of.keys()), vector_of

@@ -20,10 +20,10 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from dgl_treestack import atomic, plain_data
+from dgl_treestack._torch import subnormals_as_zero
 from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import CheckpointError
 from dgl_treestack.processes import Interrupted, Watch, watch_signals
-from dgl_treestack.runs.evaluation import subnormals_as_zero
 from dgl_treestack.runs.weights import load_into, read_weights, write_weights
 from dgl_treestack.training.objective import Objective, Progress
 

@@ -17,9 +17,10 @@ from dgl_treestack.errors import ConfigurationError, OutputError
 from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.processes import locked, processes_of_run
 from dgl_treestack.resources import find_data, sha256
-from dgl_treestack.runs.configuration import Named, RunConfig, StreamConfig, TextConfig
+from dgl_treestack.runs.configuration import Named, RunConfig
 from dgl_treestack.runs.environment import GOES_ON_ELSEWHERE, describe_environment, with_resumption
 from dgl_treestack.runs.run import Run
+from dgl_treestack.runs.sequence_configuration import StreamConfig, TextConfig
 from dgl_treestack.runs.weights import read_weights
 from dgl_treestack.training.build import DataSets, Place
 from dgl_treestack.training.loop import Checkpoint, OnEpoch, Training

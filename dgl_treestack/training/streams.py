@@ -18,8 +18,9 @@ from dgl_treestack.data import records
 from dgl_treestack.data.records import Table
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.processes import Watch
-from dgl_treestack.runs.configuration import ScheduleConfig, StreamConfig
+from dgl_treestack.runs.configuration import ScheduleConfig
 from dgl_treestack.runs.run import Run
+from dgl_treestack.runs.sequence_configuration import StreamConfig
 from dgl_treestack.runs.weights import write_weights
 from dgl_treestack.sequence import ActingCell, StackRNN
 from dgl_treestack.training.objective import Counts, Objective, Progress, optimizer_tensors, restore_optimizer

@@ -15,8 +15,9 @@ from dgl_treestack.language.corpus import WordCorpus, files_of
 from dgl_treestack.language.model import LanguageModel, streams, windows
 from dgl_treestack.processes import Watch
 from dgl_treestack.resources import sha256
-from dgl_treestack.runs.configuration import ScheduleConfig, TextConfig
+from dgl_treestack.runs.configuration import ScheduleConfig
 from dgl_treestack.runs.run import Run
+from dgl_treestack.runs.sequence_configuration import TextConfig
 from dgl_treestack.training.objective import Counts, Objective, Progress, optimizer_tensors, restore_optimizer
 
 ENOUGH = 0.9999  # a validation loss below this multiple of the best is an improvement

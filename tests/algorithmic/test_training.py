@@ -20,8 +20,8 @@ from dgl_treestack.errors import CheckpointError, ConfigurationError
 from dgl_treestack.experiments import algorithmic
 from dgl_treestack.experiments.protocol import EXTENTS, SCALES, Extent, Scale
 from dgl_treestack.experiments.reproduce import reproduce
-from dgl_treestack.runs.configuration import StreamRecipe
 from dgl_treestack.runs.run import Run
+from dgl_treestack.runs.sequence_configuration import StreamRecipe
 from dgl_treestack.runs.weights import read_weights, write_weights
 from dgl_treestack.sequence import StackRNN
 from dgl_treestack.training import loop

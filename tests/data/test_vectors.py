@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from each_case import assert_each
 
-from dgl_treestack.data import vectors
+from dgl_treestack.data import formats
 from dgl_treestack.errors import DataError
 
 WORDS = {"the", "of", "New York", ". .", "a 1", "café", "\xa0", "absent"}
@@ -27,7 +27,7 @@ def test_vectors_of_the_words_of_the_data(tmp_path, name):
         "\xa0": [8, 8, 8],  # no separator, though Python calls it a space
         "of": [1, 2, 3],  # no end of line
     }
-    vector_of = vectors.read(tmp_path / name, WORDS, 3)
+    vector_of = formats.read_vectors(tmp_path / name, WORDS, 3)
     assert vector_of.keys() == expected.keys()
     for word, vector in vector_of.items():
         assert vector.dtype == np.float32 and np.array_equal(vector, np.array(expected[word], np.float32)), word
@@ -45,7 +45,7 @@ HEADERS = {
 def test_a_first_line_with_counts_is_skipped(tmp_path):
     def check(text, size, expected):
         (tmp_path / "a.txt").write_text(text)
-        vector_of = vectors.read(tmp_path / "a.txt", {"the", "7"}, size)
+        vector_of = formats.read_vectors(tmp_path / "a.txt", {"the", "7"}, size)
         assert np.array_equal(vector_of["the"], np.array(expected, np.float32))
         assert ("7" in vector_of) == text.startswith("7 2")
 
@@ -87,7 +87,7 @@ def test_a_broken_file_is_one_error_with_file_and_line(tmp_path):
         if content is not None:
             path.write_bytes(content)
         with pytest.raises(DataError) as caught:
-            vectors.read(path, WORDS, 3)
+            formats.read_vectors(path, WORDS, 3)
         assert str(caught.value).startswith(f"{tmp_path}/a.txt") and message in str(caught.value), caught.value
 
     assert_each(check, [(name, name, *case) for name, case in BROKEN.items()])

@@ -22,7 +22,7 @@ from dgl_treestack.experiments.protocol import EXTENTS, SCALES, Compared, Extent
 from dgl_treestack.experiments.reproduce import describe, missing, reproduce
 from dgl_treestack.resources import configs
 from dgl_treestack.results import archive, metrics, run_result
-from dgl_treestack.results.differences import answers
+from dgl_treestack.results.report import answers
 from dgl_treestack.runs.configuration import ModelConfig
 from dgl_treestack.runs.run import Run, build_model
 

@@ -4,7 +4,7 @@ from trees import expressions
 
 from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.expression.hints import remark_on_names
+from dgl_treestack.expression.infix import remark_on_names
 
 
 @pytest.mark.parametrize(

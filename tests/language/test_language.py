@@ -17,8 +17,8 @@ from dgl_treestack.language.ngram import KneserNey
 from dgl_treestack.resources import configs
 from dgl_treestack.results.run_result import read_any
 from dgl_treestack.runs import configuration
-from dgl_treestack.runs.configuration import TextConfig
 from dgl_treestack.runs.run import Run
+from dgl_treestack.runs.sequence_configuration import TextConfig
 from dgl_treestack.sequence import SCRN
 from dgl_treestack.training.text import ENOUGH, TextObjective
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from small_runs import small_config
 
-from dgl_treestack import Cell, Equation, Model, Task, cells, load, plugins, pretrained, tasks
+from dgl_treestack import Cell, Equation, Model, Task, cells, load, pretrained, resources, tasks
 from dgl_treestack.cells.tree_rnn import TreeRNN
 from dgl_treestack.cli.doctor import examine
 from dgl_treestack.data import graph
@@ -152,7 +152,7 @@ def test_entry_points_of_other_packages(tmp_path, monkeypatch, caplog, clean_reg
         for registry in registries:
             registry.__dict__.pop("of_packages", None)
         sys.modules.pop("somebodys")
-        plugins.faults.clear()
+        resources.faults.clear()
 
 
 def test_a_name_of_an_encoder_is_taken(clean_registries):

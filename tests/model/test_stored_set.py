@@ -18,14 +18,13 @@ from dgl_treestack.data import formats
 from dgl_treestack.data.forest import NODE
 from dgl_treestack.data.formats import Example
 from dgl_treestack.data.formats.example import read_tree
-from dgl_treestack.data.stored_forest import MANIFEST
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.language import from_dict
 from dgl_treestack.model import stored_set
 from dgl_treestack.model.model import Model
-from dgl_treestack.model.stored_set import prepare_on_disk
+from dgl_treestack.model.stored_set import MANIFEST, prepare_on_disk
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.run import Run
 from dgl_treestack.training import build

@@ -13,10 +13,10 @@ from dgl_treestack import Example, GraphDataLoader, Model, Operator, Signature, 
 from dgl_treestack._torch import numpy_generator, torch_generator
 from dgl_treestack.data import formats, graph
 from dgl_treestack.data.forest import NODE
-from dgl_treestack.data.stored_forest import MANIFEST
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
 from dgl_treestack.expression import Equation
 from dgl_treestack.model.dataset import Dataset
+from dgl_treestack.model.stored_set import MANIFEST
 from dgl_treestack.tasks import Item
 from dgl_treestack.tasks.verification import Verification
 from dgl_treestack.training.optimizer import RowOptimizer

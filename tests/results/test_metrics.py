@@ -9,8 +9,8 @@ from sklearn.calibration import calibration_curve
 from tables import table_of
 
 from dgl_treestack.errors import DataError
-from dgl_treestack.results.differences import answers, difference, holm
 from dgl_treestack.results.metrics import calibration_error, clusters, pair_accuracy
+from dgl_treestack.results.report import answers, difference, holm
 
 
 def record(number, label, score, pair=None):

@@ -14,7 +14,7 @@ import torch
 from each_case import assert_each
 from small_runs import STREAMS, assert_same_when_stopped, contents, go_on, small_config, small_run, write_data
 
-from dgl_treestack import plain_data
+from dgl_treestack import _torch, plain_data
 from dgl_treestack.algorithmic import testing
 from dgl_treestack.data import formats, records
 from dgl_treestack.data.vocabulary import Vocabulary
@@ -26,9 +26,9 @@ from dgl_treestack.model.signals import NodeSignals
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.results import run_result
 from dgl_treestack.runs import configuration, evaluation
-from dgl_treestack.runs.configuration import TextConfig
 from dgl_treestack.runs.environment import origin_of
 from dgl_treestack.runs.run import Run
+from dgl_treestack.runs.sequence_configuration import TextConfig
 from dgl_treestack.runs.weights import read_weights, write_weights
 from dgl_treestack.training.objective import Counts
 from dgl_treestack.training.optimizer import RowOptimizer
@@ -124,8 +124,8 @@ def test_subnormal_numbers_are_zero_while_training_and_evaluating_and_only_then(
     evaluation.answers(run.load_model(), run.load_model().prepare(formats.read_examples(config.data.test[0])))
     assert during == [("forward", 0.0)] and float(small * 0.1) > 0, "not after the batch"
 
-    with pytest.raises(ZeroDivisionError), evaluation.subnormals_as_zero():
-        with evaluation.subnormals_as_zero():
+    with pytest.raises(ZeroDivisionError), _torch.subnormals_as_zero():
+        with _torch.subnormals_as_zero():
             assert small * 0.1 == 0
         assert small * 0.1 == 0
         raise ZeroDivisionError

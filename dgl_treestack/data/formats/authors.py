@@ -80,24 +80,24 @@ def from_dict(data: dict[str, Any], identity: str, source: str = "") -> Example:
             fault = f"'label' is {data['label']!r}; it must be '1', '0' or '-1'."
         elif has_blank and data["blankNodeNum"] not in numbers:
             fault = f"'blankNodeNum' is {data['blankNodeNum']!r}, which is no node of the equation."
-        if fault:
-            raise ExpressionError(fault)
         # The tree without its `#` entries; the arity of an operator is the number of its children that are not `#`.
         nodes: list[tuple[str, str | None, int]] = []
         complete: list[int] = []  # per subtree whose parent comes next, the first one last: 0 for `#`, else 1
-        for name, text in zip(reversed(functions), reversed(texts), strict=True):
+        for name, text in () if fault else zip(reversed(functions), reversed(texts), strict=True):
             if name == ABSENT:
                 complete.append(0)
                 continue
             if len(complete) < 2:
-                raise ExpressionError("'func' ends before the tree is complete.")
+                fault = "'func' ends before the tree is complete."
+                break
             arity = complete.pop() + complete.pop()
             nodes.append((name, LEAF_CLASSES[name] or text if name in LEAF_CLASSES else None, arity))
             complete.append(1)
-        if complete != [1]:
-            raise ExpressionError("'func' goes on after the tree is complete.")
-        tree = Expression.from_nodes(nodes[::-1]).recognised()
-        blank = numbers.index(data["blankNodeNum"]) if has_blank else None
+        if not fault and complete != [1]:
+            fault = "'func' goes on after the tree is complete."
+        if not fault:
+            tree = Expression.from_nodes(nodes[::-1]).recognised()
+            blank = numbers.index(data["blankNodeNum"]) if has_blank else None
     except KeyError as error:
         fault = f"The key {error} is missing."
     except (ExpressionError, TypeError, AttributeError) as error:

@@ -7,7 +7,7 @@ from dgl_treestack.errors import DataError, unknown
 from dgl_treestack.expression import Expression, infix, notations
 from dgl_treestack.expression.language import label_of
 from dgl_treestack.expression.operators import MATH, UNKNOWN, WITHOUT_OPERATORS, Label, Node, Signature
-from dgl_treestack.plain_data import read_json
+from dgl_treestack.plain_data import read_object
 
 MAX_INFIX_DEPTH = 60  # deeper trees are written in prefix form
 _VERDICT_OF_LABEL = {1: "holds", 0: "refuted"}
@@ -47,14 +47,14 @@ class Example:
 
 def from_line(line: str, _: str, source: str, signature: Signature) -> Example:
     """The example of a line, which is JSON with checked keys and types. Raises DataError or ExpressionError."""
-    data = read_json(line, "One line holds one equation.")[0]
-    if not isinstance(data, dict):
-        raise DataError(f"Expected a JSON object, found {type(data).__name__}. One line holds one equation.")
+    data, fault = read_object(line, "One line holds one equation."), ""
     for key, value in data.items():
         kinds = _TYPES.get(key, ())
         if not isinstance(value, kinds) or isinstance(value, bool):  # a bool is an int in Python
             expected = " or ".join("null" if kind is type(None) else kind.__name__ for kind in kinds)
-            raise DataError(f"{key!r} must be {expected}, found {value!r}." if kinds else unknown("key", key, _TYPES))
+            fault = f"{key!r} must be {expected}, found {value!r}." if kinds else unknown("key", key, _TYPES)
+    if fault:
+        raise DataError(fault)
     return from_dict(data, source, signature)
 
 

@@ -21,13 +21,12 @@ def from_line(line: str, identity: str, source: str, *, language: Signature, has
     """
     columns = (1 if language.root is None else 2) + has_label
     texts = line.rstrip("\r\n").split("\t")
+    fault = ""
     if len(texts) != columns:
         what = f"{'a label and ' if has_label else ''}{columns - has_label} tree(s)"
-        raise DataError(
-            f"In {language.name!r}, a line of a {'.tsv' if has_label else '.txt'} file has {what}: {columns} column(s) "
-            f"separated by tabs, found {len(texts)}."
-        )
-    for i, entry in enumerate(texts):  # without the quotation marks of csv writers; a leaf keeps those of JSON
+        fault = f"In {language.name!r}, a line of a {'.tsv' if has_label else '.txt'} file has {what}: {columns} column(s) "
+        fault += f"separated by tabs, found {len(texts)}."
+    for i, entry in enumerate(() if fault else texts):  # without the quotation marks of csv writers; a leaf keeps those of JSON
         quoted, is_label = entry.strip(), has_label and not i
         content = quoted[1:-1]
         opening = ("(", "[") if language.notation == "lists" and not is_label else "("
@@ -35,8 +34,10 @@ def from_line(line: str, identity: str, source: str, *, language: Signature, has
         if is_word or len(quoted) < 3 or quoted[0] != '"' or quoted[-1] != '"':
             continue
         if '"' in content.replace('""', ""):
-            raise DataError('A quotation mark in a quoted field is not doubled. Write "" for it, or no marks around the field.')
+            fault = 'A quotation mark in a quoted field is not doubled. Write "" for it, or no marks around the field.'
         texts[i] = content.replace('""', '"')
+    if fault:
+        raise DataError(fault)
     left, *right = texts[has_label:]
     tree, labels = read_tree(left, language, *right)
     label = root_label(label_of(texts[0], language) if has_label else None, labels)
