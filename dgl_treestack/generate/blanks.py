@@ -36,8 +36,7 @@ from dgl_treestack.generate.grow import BINARY, CONSTANTS, UNARY, Grower, Habits
 from dgl_treestack.generate.nodes import Node, Pool, find, path_to, to_expression, verdict_on
 from dgl_treestack.generate.presets import Cell, Deal, Row, pick
 from dgl_treestack.generate.rewrite import instantiate, rule_index
-from dgl_treestack.truth import POINTS, Verdict, judge_at_fixed_points
-from dgl_treestack.truth.certificates import REFUTED_SHARE, relative_gap
+from dgl_treestack.truth import POINTS, REFUTED_SHARE, Verdict, judge_at_fixed_points, relative_gap
 
 VARIABLES = ("x", "y", "z")  # of every blanked equation, in order of occurrence
 PARTITION = "deep"

@@ -39,14 +39,16 @@ Limits: a part of a value that is smaller than 1e-347 times what was added is ta
 on its cut; so sides that differ by less count as equal. What differs only beyond the points does, too.
 """
 
-from dgl_treestack.truth.certificates import Verdict as Verdict
-from dgl_treestack.truth.certificates import Witness as Witness
-from dgl_treestack.truth.certificates import compare as compare
+from dgl_treestack.truth.certificates import Comparison as Comparison
 from dgl_treestack.truth.certificates import judge_at_fixed_points as judge_at_fixed_points
-from dgl_treestack.truth.cuts import is_on_cut as is_on_cut
+from dgl_treestack.truth.certificates import judge_rounded as judge_rounded
 from dgl_treestack.truth.evaluation import Value as Value
+from dgl_treestack.truth.judgement import REFUTED_SHARE as REFUTED_SHARE
+from dgl_treestack.truth.judgement import Verdict as Verdict
+from dgl_treestack.truth.judgement import Witness as Witness
 from dgl_treestack.truth.judgement import judge as judge
-from dgl_treestack.truth.judgement import judge_rounded as judge_rounded
+from dgl_treestack.truth.judgement import relative_gap as relative_gap
 from dgl_treestack.truth.judgement import why_undefined as why_undefined
 from dgl_treestack.truth.points import POINTS as POINTS
+from dgl_treestack.truth.points import is_on_cut as is_on_cut
 from dgl_treestack.truth.points import value_of as value_of

@@ -13,8 +13,7 @@ from dgl_treestack.data.forest import Forest, columns
 from dgl_treestack.data.wellformed import NO_OPERATOR
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.truth.evaluation import Value
-from dgl_treestack.truth.functions import apply
+from dgl_treestack.truth.evaluation import Value, apply
 from dgl_treestack.truth.points import REAL_POINTS, near_origin, uniform
 
 UNKNOWN, DEFINED, UNDEFINED = 0, 1, 2
