@@ -109,10 +109,9 @@ def correctness_table(traces: Mapping[str, Sequence[Trace]]) -> str:
 def draw_trace(name: str, trace: Trace) -> Figure:
     """Draw a model's actions and stacks in an equation.
 
-    Below every operator, a bar shows the shares of the actions, such as push, pop and no-op, and a heat map the rows of the
-    stack, the top row on top, from blue for negative to red for positive numbers; several stacks are side by side. The root of
-    an equation has neither, since it has no state. Above a node is the model's answer, in red if it is wrong, where the task
-    has answers at nodes.
+    Below every operator but the root of an equation, a bar shows the shares of the actions, such as push, pop and no-op, and a
+    heat map the rows of the stack, the top row on top, from blue for negative to red for positive numbers; several stacks are
+    side by side. Above a node is the model's answer, in red if it is wrong, where the task has answers at nodes.
 
     name: of the model, for the title. Raises DataError for a tree of more than 500 nodes.
     """

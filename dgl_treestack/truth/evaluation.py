@@ -7,16 +7,7 @@ import numpy as np
 from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.truth.exact import (
-    BRANCHES,
-    BUDGET,
-    LARGEST,
-    RECIPROCAL_ARGUMENT,
-    SATURATING,
-    Exact,
-    fraction_of,
-    parts_of,
-)
+from dgl_treestack.truth.exact import BRANCHES, BUDGET, LARGEST, RECIPROCAL_ARGUMENT, SATURATING, Exact, fraction_of, parts_of
 from dgl_treestack.truth.points import FIXED, Points
 
 TRUSTED = 1e6  # complex128 is trusted between 1/TRUSTED and TRUSTED

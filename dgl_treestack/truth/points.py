@@ -81,8 +81,7 @@ FIXED = Points(POINTS, lambda variable: np.array([value_of(variable, point) for 
 def fresh(equation: Expression, sets: int = 1) -> Points:
     """Return points that are drawn for one equation, from its text; other names of its variables do not change them.
 
-    sets: how many times `FRESH_POINTS`. Of these the first 24 are near the origin, as the fixed ones; then four each are real
-    and far, have a far real part, a far imaginary part, or both (`FAR`), and two are very far.
+    sets: how many times `FRESH_POINTS`: 24 near the origin, as the fixed ones, four of each kind of `_far`, two very far.
     """
 
     def value(key: str, variable: int, _variables: int, number: int) -> complex:
@@ -99,12 +98,10 @@ def fresh(equation: Expression, sets: int = 1) -> Points:
 def spread(equation: Expression) -> Points:
     """Return `SPREAD_POINTS` more points for one equation, drawn as `fresh`: far ones, and on lines through the origin.
 
-    One variable is far, the others are near. Every kind of far point (real, with a far real part, a far imaginary part, or
-    both) has both signs and a size in each of six parts of `FAR` and two of `VERY_FAR`. Which variable is far is drawn, another
-    one for the other sign.
-
-    On the half lines of the real and the imaginary axis and of the two diagonals, and in the four quadrants, there is a point
-    in every decade. Other variables are on the same line in every second decade, near in the others.
+    Far: one variable is, the others are near. Every kind of `_far` has both signs and a size in each of six parts of `FAR` and
+    two of `VERY_FAR`. Which variable is far is drawn, another one for the other sign. On lines: on the half axes, the half
+    diagonals and in the four quadrants there is a point in every decade; other variables are on the same line in every second
+    decade, near in the others.
     """
 
     def value(key: str, variable: int, variables: int, number: int) -> complex:
@@ -145,10 +142,8 @@ def _drawn(equation: Expression, count: int, value: Callable[[str, int, int, int
         text.append(str(number) if number is not None else name if leaf is None else f"{name} {leaf}")
     key = hashlib.sha256("\n".join(text).encode()).hexdigest()
 
-    def of(variable: str) -> np.ndarray:
-        return np.array([value(key, number_of_name[variable], len(number_of_name), number) for number in range(count)])
-
-    return Points(count, of)
+    names = len(number_of_name)
+    return Points(count, lambda name: np.array([value(key, number_of_name[name], names, number) for number in range(count)]))
 
 
 def _far(kind: int, sizes: tuple[float, float], shares: tuple[float, float], negative: tuple[bool, bool]) -> complex:
