@@ -168,8 +168,6 @@ def write_page(path: Path, title: str, examples: Sequence[Example], traces: Mapp
             {"label": label(name, text, tree.signature), "leaf": text is not None, "children": tree.children(node)}
             for node, (name, text) in enumerate(zip(tree.names, tree.texts, strict=True))
         ]
-        equation = {"id": example.id, "text": str(example.equation), "depth": example.equation.depth, "label": example.label}
-        equation["labels"] = list(example.labels)
         models = {}
         for name, trace in trace_of_model.items():
             gates, rows = gates_and_norms(trace)
@@ -183,7 +181,9 @@ def write_page(path: Path, title: str, examples: Sequence[Example], traces: Mapp
                 "stacks": {stack: _heat_map(values) for stack, values in trace.stacks.items()},
                 "h": _heat_map(trace.h[:, None]),
             }
-        equations.append({**equation, "fold": example.fold, "nodes": nodes, "models": models})
+        text, depth = str(example.equation), example.equation.depth
+        about = {"id": example.id, "text": text, "depth": depth, "label": example.label, "labels": list(example.labels)}
+        equations.append({**about, "fold": example.fold, "nodes": nodes, "models": models})
     data = {"title": title, "models": list(traces), "equations": equations}
     text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")  # no text can close a tag
     atomic.write_text(path, TEMPLATE.read_text().replace(MARK, text))

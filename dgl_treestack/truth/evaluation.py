@@ -1,6 +1,7 @@
 """Values of subtrees in complex128 at all points at once; a value that cannot be trusted is marked as doubtful."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
