@@ -27,10 +27,10 @@ Two judges
     `judge_at_fixed_points`, for equations that are generated, which are derived or made false besides. Its 24 points are fixed,
     derived from the name of a variable (`value_of`), so that a certificate names a witness by its number. *holds*: the relative
     gap is at most 1e-9 everywhere (1e-33 in 80 digits). *refuted*: it is above 1e-6 at three quarters of the points or more.
-    *conditional*: anything between. *undefined*: fewer than 10 points have values. A point is doubtful when a value computed for
-    it is large, small, cancelled, saturated or close to a cut or branch point, or when the gap is neither clearly zero nor
-    clearly not. Doubtful points are evaluated in 80 digits, or omitted if the others already refute. One point of what holds
-    and two of what is refuted are confirmed so.
+    *conditional*: anything between. *undefined*: fewer than 10 points have values. A point is doubtful when a value there is
+    large, small, cancelled, saturated or close to a cut or branch point, or when the gap is neither clearly zero nor clearly
+    not. Doubtful points are evaluated in 80 digits, or omitted if the others already refute. One point of what holds and two of
+    what is refuted are confirmed so.
 
 An equation without variables has a single value, used at every point. The work in many digits has a budget of operations, not
 of seconds, so that a verdict is the same on every machine.
