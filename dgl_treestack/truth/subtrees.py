@@ -80,9 +80,9 @@ def values_at_points(forest: Forest, points: Sequence[int]) -> Iterator[tuple[np
     }
     for subtree in range(len(operator)) if value_of_subtree else ():  # an operator has a larger id than its children
         if operator[subtree] != NO_OPERATOR and not is_equation[subtree]:
-            arguments = [value_of_subtree.get(child) for child in children[subtree].tolist() if child >= 0]
-            if all(arguments):
-                value_of_subtree[subtree] = Value(MATH.names[operator[subtree]], None, tuple(filter(None, arguments)))
+            operands = [value_of_subtree.get(child) for child in children[subtree].tolist() if child >= 0]
+            if all(operands):
+                value_of_subtree[subtree] = Value(MATH.names[operator[subtree]], None, tuple(filter(None, operands)))
     constants = np.array([*value_of_subtree], dtype=np.int64)
     constant = np.array([value.number[0] for value in value_of_subtree.values()], dtype=complex)
     in_doubt = np.array([value.doubt[0] for value in value_of_subtree.values()], dtype=bool) & ~np.isnan(constant)
