@@ -14,7 +14,7 @@ from dgl_treestack.results import archive, report
 from dgl_treestack.results.run_result import read as read_result
 from dgl_treestack.training.start import start
 from dgl_treestack.truth import is_on_cut
-from dgl_treestack.truth.certificates import evaluate_sides
+from dgl_treestack.truth.evaluation import evaluate_sides
 from tests.small_runs import small_config, small_run
 
 ON_CUT = ["log(-1) = x", "sqrt(-(x**0)) = 1", "acos(2) = x", "acosh(1) = 0", "log(x - x - 3) = 1", "sqrt(0) = 0"]

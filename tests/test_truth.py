@@ -11,10 +11,8 @@ from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.generate.grow import UNARY
 from dgl_treestack.truth import POINTS, Value, certificates, judge, judge_at_fixed_points, judgement, value_of
-from dgl_treestack.truth.cuts import MOST_ON_CUTS
-from dgl_treestack.truth.evaluation import Exact
-from dgl_treestack.truth.functions import BUDGET
-from dgl_treestack.truth.points import FAR_SPREAD, FRESH_POINTS, SPREAD_POINTS, fresh, spread
+from dgl_treestack.truth.exact import BUDGET, Exact
+from dgl_treestack.truth.points import FAR_SPREAD, FRESH_POINTS, MOST_ON_CUTS, SPREAD_POINTS, fresh, spread
 
 HOLDING = ["sin(x)**2 + cos(x)**2 = 1", "exp(log(x)) = x", "x - x = 0", "0*x = 0", "0**0 = 1", "0.7 = 7/10", "sin(pi) = 0"]
 HOLDING += ["cot(pi/2) = 0", "log(8, 2) = 3", "E**x = exp(x)", "sqrt(-1)**2 = -1"]

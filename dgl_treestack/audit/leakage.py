@@ -3,10 +3,9 @@
 Every setting is scored by five-fold cross-validation in which the members of a pair are in the same fold; the best setting
 is reported. Chance is the share of the more frequent label.
 
-The baselines are models that cannot do mathematics: a network with a higher accuracy does not use local statistics alone. They
-read counts of local features, as sparse matrices with a row per equation: those of `generate.assembly`, computed from columns
-ten times faster, at a million nodes per second. Functions of counts take a corpus and the positions of n equations in it, and
-return (n, features).
+The baselines cannot do mathematics: a network with a higher accuracy does not use local statistics alone. They read counts of
+local features, those of `generate.assembly`, computed from columns ten times faster, at a million nodes per second. Functions
+of counts take a corpus and the positions of n equations in it, and return a sparse matrix (n, features).
 """
 
 import math

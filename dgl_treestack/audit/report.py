@@ -98,12 +98,31 @@ def describe(report: dict[str, Any]) -> str:
         title = f"{name}: {audited['equations']:,} equations"
         parts = [f"{title}\n{'=' * len(title)}", _verdicts(audited)]
         if "duplicates" in audited:
-            parts.append(_duplicates(audited["duplicates"]))
+            table, conflicts = [["", "equations", "share", "opposite label", "surplus"]], list[str]()
+            for kind, row in audited["duplicates"].items():
+                surplus = f"{row['surplus']:,}" if "surplus" in row else ""
+                table.append([kind, f"{row['equations']:,}", f"{row['share']:.1f} %", f"{row['opposite']:,}", surplus])
+                if kind in SAME and row["opposite"]:
+                    conflicts.append(f"LABEL CONFLICT, {kind}: {', '.join(row['examples of opposite'])}")
+            parts.append("\n".join(["Equations with a match in the same set", align(table), *conflicts, NOTE]))
         if "leakage" in audited:
             parts.append(_leakage(audited["leakage"], report["sample"]))
         sections.append("\n\n".join(parts))
-    if report["overlap"]:
-        sections.append(_overlap(report["overlap"]))
+    if rows := report["overlap"]:  # files are named without folders if these names differ
+        names = list(dict.fromkeys(name for row in rows for name in (row["of"], row["in"])))
+        short = [name.replace("\\", "/").rsplit("/", 1)[-1] for name in names]
+        titles = dict(zip(names, short if len(set(short)) == len(short) else names, strict=True))
+        *kinds, last = KINDS
+        table, conflicts = [["of", "in", *kinds, "one label apart, opposite label", last]], []
+        for row in rows:
+            alike = row["alike"]
+            cells = {kind: f"{alike[kind]['equations']:,}  {alike[kind]['share']:4.1f} %" for kind in alike}
+            opposite = f"{alike['one label apart']['opposite']:,}"
+            table.append([titles[row["of"]], titles[row["in"]], *(cells[kind] for kind in kinds), opposite, cells[last]])
+            for kind in SAME:
+                if count := alike[kind]["opposite"]:
+                    conflicts.append(f"LABEL CONFLICT, {kind}: {count:,} of {row['of']} have the opposite label in {row['in']}")
+        sections.append("\n".join(["Equations with a match in another file", align(table, "<<>"), *conflicts]))
     return "\n\n\n".join(sections)
 
 
@@ -130,18 +149,6 @@ def _verdicts(audited: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _duplicates(duplicates: dict[str, dict[str, Any]]) -> str:
-    table = [["", "equations", "share", "opposite label", "surplus"]]
-    for kind, row in duplicates.items():
-        surplus = f"{row['surplus']:,}" if "surplus" in row else ""
-        table.append([kind, f"{row['equations']:,}", f"{row['share']:.1f} %", f"{row['opposite']:,}", surplus])
-    lines = ["Equations with a match in the same set", align(table)]
-    for kind in SAME:
-        if duplicates[kind]["opposite"]:
-            lines.append(f"LABEL CONFLICT, {kind}: {', '.join(duplicates[kind]['examples of opposite'])}")
-    return "\n".join([*lines, NOTE])
-
-
 def _leakage(rows: list[dict[str, Any]], sample: int) -> str:
     """Two lines per depth group: the scores of the baselines, and their settings."""
     if not rows:
@@ -162,23 +169,3 @@ def _leakage(rows: list[dict[str, Any]], sample: int) -> str:
             lines.append(f"depth {row['depths']}: a sample of {counts} (--sample {sample}; 0 for all)")
     lines += [f"depth {row['depths']}: not measured, {row['skipped']}" for row in rows if "skipped" in row]
     return "\n".join(lines)
-
-
-def _overlap(rows: list[dict[str, Any]]) -> str:
-    """One line per pair of files, named without folders if these names differ."""
-    names = list(dict.fromkeys(name for row in rows for name in (row["of"], row["in"])))
-    short = [name.replace("\\", "/").rsplit("/", 1)[-1] for name in names]
-    titles = dict(zip(names, short if len(set(short)) == len(short) else names, strict=True))
-    *kinds, last = KINDS
-    table = [["of", "in", *kinds, "one label apart, opposite label", last]]
-    lines = ["Equations with a match in another file"]
-    conflicts = []
-    for row in rows:
-        alike = row["alike"]
-        cells = {kind: f"{alike[kind]['equations']:,}  {alike[kind]['share']:4.1f} %" for kind in alike}
-        opposite = f"{alike['one label apart']['opposite']:,}"
-        table.append([titles[row["of"]], titles[row["in"]], *(cells[kind] for kind in kinds), opposite, cells[last]])
-        for kind in SAME:
-            if count := alike[kind]["opposite"]:
-                conflicts.append(f"LABEL CONFLICT, {kind}: {count:,} of {row['of']} have the opposite label in {row['in']}")
-    return "\n".join([*lines, align(table, "<<>"), *conflicts])

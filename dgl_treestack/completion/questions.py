@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dgl_treestack.completion.graphs import Blank
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import DataError
 from dgl_treestack.expression import Expression
 
+Blank = tuple[Expression, int]  # an equation, and the node to predict
 DEFAULT_CANDIDATES = "candidates.jsonl.gz"
 
 

@@ -43,10 +43,7 @@ def evaluate(
     that share the blanks out. Raises DataError.
     """
     groups = questions.read(find_data(data), candidates)
-    if jobs == 1:
-        table = fill(run.load_model(dtype), groups, quiet=quiet)
-    else:
-        table = fill((pack(run), dtype), groups, quiet=quiet, jobs=jobs)
+    table = fill(run.load_model(dtype) if jobs == 1 else (pack(run), dtype), groups, quiet=quiet, jobs=jobs)
     if not pretrained.is_packaged(run):
         suffix = f"-{sha256(candidates)[:8]}" if candidates else ""
         run.write_records(data, table, f"{COMPLETION}{suffix}")

@@ -16,7 +16,7 @@ from dgl_treestack.experiments.runs import Planned
 from dgl_treestack.generate.presets import SetOptions, text
 from dgl_treestack.generate.production import produce
 from dgl_treestack.language.corpus import WordCorpus
-from dgl_treestack.language.ngram import CACHE, DISCOUNT, ORDER, SHARE, KneserNey
+from dgl_treestack.language.models import CACHE, DISCOUNT, ORDER, SHARE, KneserNey
 from dgl_treestack.plain_data import replaced
 from dgl_treestack.resources import find_config
 from dgl_treestack.results import report

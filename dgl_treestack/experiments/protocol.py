@@ -86,7 +86,7 @@ class Protocol:
     test set. figures: name -> labels of the rows that it shows, all when empty. compared: sets of equations on which models are
     tested for a difference, the primary one first. pairs: labels of rows whose difference is the question of the experiment,
     whether the first is better. seeds: how many of the scale's seeds are enough, all by default. unit: of the columns. note:
-    what a reader has to know about the paper's numbers and ours. baselines: whether `experiments.baselines` are rows too.
+    what a reader has to know about the paper's numbers and ours. baselines: whether rows without a network are there, too.
     paper_majority: the paper's numbers for the majority class, by title of column.
     """
 

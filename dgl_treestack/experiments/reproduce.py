@@ -75,8 +75,8 @@ def reproduce(
     for name, runs_apart in planned_apart.items():
         results_apart = []
         for config, seed in runs_apart:
-            if finished := runs.finished(config, [seed], output_dir / "runs"):
-                results_apart.append(run_result.read_any(finished[0]))
+            if path := runs.finished(config, seed, output_dir / "runs"):
+                results_apart.append(run_result.read_any(path))
             elif f"{config.name}-{seed}" in recorded:
                 results_apart.append(recorded[f"{config.name}-{seed}"])
         if results_apart:

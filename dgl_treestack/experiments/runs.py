@@ -1,14 +1,7 @@
 """Runs of many configurations and seeds in one folder: finished ones are skipped, stopped ones are resumed.
 
-A sweep is a grid of runs, one folder per configuration and seed, named by the hash of the configuration:
-
-    base = "configs/paper/tree_smu.toml"     # what all have in common
-    seeds = [0, 1, 2]
-    [set]                                    # replaced in all of them
-    "schedule.epochs" = 15
-    [grid]                                   # every combination is a configuration
-    "model.dropout" = [0.0, 0.1]
-    "model.settings.stack_size" = [1, 2, 3]
+A sweep is a grid of runs, one folder per configuration and seed, named by the hash of the configuration, as its file says:
+`docs/commands.md` has one.
 """
 
 import itertools
@@ -37,18 +30,19 @@ logger = logging.getLogger(__name__)
 Planned = tuple[Named, int]  # a run: configuration, of any kind, and seed
 
 
-def finished(config: Named, seeds: Sequence[int], folder: Path) -> list[Path]:
-    """Return the folders of a configuration's finished runs. Raises ConfigurationError when their data has changed since."""
-    runs = [run for run in (Run(folder / f"{config.name}-{seed}") for seed in seeds) if run.done.exists()]
-    for run in runs:
-        check_unchanged(run)
-    return [run.folder for run in runs]
+def finished(config: Named, seed: int, folder: Path) -> Path | None:
+    """Return the folder of a run, None unless it is finished. Raises ConfigurationError when its data has changed since."""
+    run = Run(folder / f"{config.name}-{seed}")
+    if not run.done.exists():
+        return None
+    check_unchanged(run)
+    return run.folder
 
 
 def missing(runs: Sequence[Planned], folder: Path, *, given: Container[str] = ()) -> list[Planned]:
     """Return the runs that are not finished. given: names of runs that are not needed."""
     needed = [(config, seed) for config, seed in runs if f"{config.name}-{seed}" not in given]
-    unfinished = [(config, seed) for config, seed in needed if not finished(config, [seed], folder)]
+    unfinished = [(config, seed) for config, seed in needed if not finished(config, seed, folder)]
     logger.info("%d runs, %d of them done", len(runs), len(runs) - len(unfinished))
     return unfinished
 
@@ -121,8 +115,7 @@ def tabulate(sweep: Sweep, output_dir: Path) -> list[dict[str, Any]]:
     """Return a row per configuration with a finished run: the grid's values, then the columns of `treestack report`."""
     rows = []
     for varied, config in sweep.configs:
-        folders = finished(config, sweep.seeds, output_dir)
-        if folders:
+        if folders := [path for seed in sweep.seeds if (path := finished(config, seed, output_dir))]:
             (row,) = report.tabulate(folders)
             rows.append({**{key.rpartition(".")[2]: value for key, value in varied.items()}, **row})
     return rows

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from dgl_treestack.data.records import accuracy
-from dgl_treestack.experiments.baselines import MAJORITY
+from dgl_treestack.experiments.collection import MAJORITY
 from dgl_treestack.experiments.protocol import TRAIN, Compared, Protocol, Results, Row, Scale, read_data
 from dgl_treestack.results import archive, report
 from dgl_treestack.results.report import AnswersOf, Line, answers, tested
@@ -86,10 +86,9 @@ def compare_pairs(protocol: Protocol, answers_on: Mapping[Compared, AnswersOf]) 
 def make(
     protocol: Protocol, results: Results, without_network: Results, scale: Scale, command: str
 ) -> tuple[list[Line], list[Line], list[str]]:
-    """Return the lines of `compare` and of `compare_pairs`, and the paragraphs of the table.
+    """Return the lines of `compare` and of `compare_pairs`, and the paragraphs of the table: numbers, differences, settings.
 
-    The table has a row per model, paper / ours by column (ours alone where the paper has none), how the models differ, settings
-    and origin. results: of the rows of the protocol. without_network: of further rows. command: that makes the table.
+    results: of the rows of the protocol. without_network: of further rows. command: that makes the table.
     """
     paper = {MAJORITY: {title: (share, None) for title, share in protocol.paper_majority.items()}}
     further = [Row(label, "", paper.get(label, {})) for label in without_network]

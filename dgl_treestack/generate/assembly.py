@@ -4,16 +4,12 @@ The pairs of a block, in the order of its cells, pass four gates.
     new         an earlier pair of any block with the same canonical key drops a pair
     held out    a training pair has no side of depth 2 or more of a validation or test equation of depth 4 or more (at depth 3
                 there are too few such sides)
-    balanced    `balanced`, per depth group, by local features, which need no recursive model
+    balanced    a linear model over local features (tokens, parent-child pairs, tokens per side, repeated subtrees), fitted to
+                other pairs, favours the true member about as often as the false one; whole surplus pairs are dropped
     counted     no more pairs per fold and depth than planned
 
 A block is in memory while it is added. Of those before, their keys are, sorted, in 10 bytes each, the sides that are held out,
 and the rows of the chosen pairs.
-
-To balance a depth group, a linear model over local features (tokens, parent-child pairs, tokens per side, repeated subtrees) is
-cross-validated. If its scores favour the true member of too many pairs, surplus pairs of this kind are dropped; if they favour
-the false member of too many, surplus pairs of that kind. Whole pairs are dropped, so labels stay balanced, and no network takes
-part.
 """
 
 import hashlib
@@ -59,13 +55,10 @@ class PlanCell(NamedTuple):
 class Assembly:
     """Blocks added one after the other; evaluation folds come first, so that training never changes them.
 
-    balanced: a digest of a block's pairs -> indices of those that `balanced` keeps, which the
-    next round of shards uses again.
-
+    balanced: a digest of a block's pairs -> indices of those that `balanced` keeps, which the next round of shards uses again.
     chosen: cell -> part -> rows of the pairs to keep. raw_pairs: cell -> their number. new: cell -> number of pairs that passed
-    the first two gates. dropped: (gate, depth) -> number of pairs that the gate dropped.
-    keys: of all pairs so far, sorted; a Python set would take ten times the memory. held_out: sides that no training pair may
-    have.
+    the first two gates. dropped: (gate, depth) -> number of pairs that the gate dropped. held_out: sides that no training pair
+    may have. keys: of all pairs so far, sorted; a Python set would take ten times the memory.
     """
 
     parts: Parts

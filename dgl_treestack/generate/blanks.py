@@ -3,20 +3,14 @@
 A *blank* is a node of an equation that a model predicts. A filler is *right* if the equation holds with it, even if it differs
 from the original subtree: both x and -x fill `_**2 = x**2`. `fills` implements this definition.
 
-`Filler` makes expressions: all small ones, random ones of an exact depth, near misses and equal rewritings.
+Candidates are divided into classes: the same class means certified equal, different classes certified different. A candidate
+that agrees with a class at some points only (`sqrt(x**2)` and `x`) is refused, and so is one that is not defined at every point
+of `truth`. All members of a class equal its first one at all points, so a verdict on the first member is true of all.
 
-`CandidateSet` divides them into classes: the same class means certified equal, different classes certified different. A
-candidate is accepted only if it is defined at every point of `truth`, and if its equality with each class holds or is refuted.
-A candidate that agrees with a class at some points only (`sqrt(x**2)` and `x`) is neither equal to it nor different and is
-refused; the first of the two is kept. All members equal the first member of their class at all points, so a verdict on the
-first member is true of all, and each candidate is compared once per class. A comparison subtracts arrays, for all classes at
-once, by the rule by which `truth` refutes. The values are complex128, rounded from 80 digits where complex128 cannot be
-trusted. The remaining classes, usually none or the equal one, are judged in full.
-
-`Fillings` substitutes all fillers in a blank at once: only the operators between the blank and the root are applied, to arrays
-of the values of all fillers at all points. A filler whose sides then differ clearly at three quarters of the points, in
-complex128, is wrong. `truth` judges the few remaining fillers one by one, so it alone decides that a filler is right. In an
-equation too ill-conditioned for complex128, the truth itself can be rejected; its class is then not among the right ones.
+Candidates are compared, and blanks filled, at all points at once: in complex128, rounded from 80 digits where complex128 cannot
+be trusted. What differs clearly at three quarters of the points is different; `truth` judges the few others one by one, so it
+alone decides what is equal or right. In an equation too ill-conditioned for complex128, the truth itself can be rejected; its
+class is then not among the right ones.
 """
 
 from collections import Counter
@@ -36,8 +30,7 @@ from dgl_treestack.generate.grow import BINARY, CONSTANTS, UNARY, Grower, Habits
 from dgl_treestack.generate.nodes import Node, Pool, find, path_to, to_expression, verdict_on
 from dgl_treestack.generate.presets import Cell, Deal, Row, pick
 from dgl_treestack.generate.rewrite import instantiate, rule_index
-from dgl_treestack.truth import POINTS, Verdict, judge_at_fixed_points
-from dgl_treestack.truth.certificates import REFUTED_SHARE, relative_gap
+from dgl_treestack.truth import POINTS, REFUTED_SHARE, Verdict, judge_at_fixed_points, relative_gap
 
 VARIABLES = ("x", "y", "z")  # of every blanked equation, in order of occurrence
 PARTITION = "deep"
@@ -180,10 +173,10 @@ class Filler:
             changed = self.pool.replace(changed, early, second)
         return changed if changed is not node and changed.depth == node.depth else None
 
-    def rewriting(self, node: Node, tries: int = 60) -> Node | None:
+    def rewriting(self, node: Node) -> Node | None:
         """Rewrite an expression by the axioms to a different one of the same depth, or return None."""
         current = node
-        for step in range(tries):
+        for step in range(60):
             index = int(self.rng.integers(current.size))
             part = find(current, index)
             if self.rng.random() < _EXPANSION_SHARE:

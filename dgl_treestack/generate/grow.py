@@ -121,10 +121,7 @@ class Grower:
         return self.pool.node(name, self.expression(depth - 1))
 
     def instance(self, depth: int) -> tuple[str, Node]:
-        """Draw a function, then an axiom in which it occurs, and fill its variables with expressions of at most the depth.
-
-        Returns the name of the axiom and the equation, with the sides in either order.
-        """
+        """Draw a function, then an axiom with it, filled with expressions of at most the depth: its name and the equation."""
         axioms, function = _axioms_by_function(), self.pick(FUNCTIONS)
         numeric = self.rng.random() < self.habits.numeric
         name, pattern = self.pick(axioms.get((function, numeric)) or axioms[function, False])
@@ -155,9 +152,9 @@ class Grower:
             derivation = _fitting(self._step(derivation, depth), depth) or derivation
         return None
 
-    def further(self, derivation: Derivation, depth: int, steps: int, tries: int = 20) -> Derivation | None:
+    def further(self, derivation: Derivation, depth: int, steps: int) -> Derivation | None:
         """Extend a derivation by at least `steps` rewrites to exactly this depth and different sides, or return None."""
-        for _ in range(tries):
+        for _ in range(20):
             changed = _fitting(self.rewritten(derivation, depth), depth)
             if changed is None:
                 continue
@@ -167,10 +164,7 @@ class Grower:
         return None
 
     def _step(self, derivation: Derivation, depth: int) -> Derivation | None:
-        """Draw one step: a rewrite, the same operation on both sides, or the sum or product with an instance of an axiom.
-
-        Returns None if the step would lead beyond the depth.
-        """
+        """Draw a step: a rewrite, an operation on both sides, or the sum or product with an instance; None beyond the depth."""
         kind, levels_left = self.rng.random(), depth - derivation.root.depth
         # rewriting alone rarely reaches the depth from a shallow equation
         rewrite_share, both_share, _ = self.habits.far_steps if levels_left > _FAR else self.habits.steps

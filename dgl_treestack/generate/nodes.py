@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from dgl_treestack.expression import Expression
-from dgl_treestack.truth import Value, Verdict, compare
+from dgl_treestack.truth import Comparison, Value, Verdict
 
 Tree = TypeVar("Tree", bound=Expression)
 
@@ -135,5 +135,5 @@ def to_expression(root: Node, kind: type[Tree] = Expression) -> Tree:  # type: i
 
 
 def verdict_on(left: Node, right: Node, *, expected: str = "") -> Verdict:
-    """Return the verdict on left = right. expected: the only one of interest, see `truth.compare`."""
-    return compare(left.value, right.value, sorted({*left.variables, *right.variables}), expected=expected)
+    """Return the verdict on left = right. expected: the only one of interest, see `Comparison`."""
+    return Comparison(left.value, right.value, sorted({*left.variables, *right.variables}), expected=expected).verdict()

@@ -1,19 +1,12 @@
 """Matched pairs: an equation that holds and one of the same depth that does not, both certified.
 
-The false partner of a true equation is made in one of the styles named by `STYLES`.
-
-swap          Two subtrees exchanged: same tokens, same depth, so token counts do not change. Most swaps also keep every pair of
-              parent and child (the subtrees are in the same slot under the same operator, or have the same root), and most
-              exchange subtrees of one side, so that the tokens of a side do not change either.
-buried        A swap, then different true rewrites of both members, so that the error is not the last edit.
-false rule    A rule that does not hold, from a table of plausible ones, between true rewrites.
-
-A style yields candidates; `PairMaker` certifies which of them are false. The papers' style, a single mutation, is in
-`presets.paper_labels`: it leaks.
+The false partner is made in a style: *swap*, two subtrees exchanged, so that token counts do not change; *buried*, a swap, then
+different true rewrites of both members, so that the error is not the last edit; *false rule*, a plausible rule that does not
+hold, between true rewrites. A style yields candidates; `PairMaker` certifies which of them are false.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +17,6 @@ from dgl_treestack.generate.rewrite import FALSE_RULES, SAME, Derivation, rule_i
 from dgl_treestack.truth import Verdict
 
 STYLES = ("swap", "buried", "false rule")
-UNCHANGED = ("swap",)  # styles that do not rewrite the true equation further
 PAIR_KEEPING = 0.8  # share of swaps that must keep the pairs of parent and child
 SAME_SIDE = 0.6  # share of swaps that must exchange subtrees of one side
 FURTHER = (1, 2, 3)  # numbers of true rewrites after the error
@@ -59,25 +51,6 @@ def swaps(grower: Grower, root: Node, tries: int = 24) -> Iterator[Node]:
             swapped = grower.pool.replace(swapped, early, late_node)
             if swapped.depth == root.depth:
                 yield swapped
-
-
-def false_partners(style: str, grower: Grower, grown: Derivation, true: Node, depth: int) -> Iterator[Node]:
-    """Yield candidates for the false partner of the equation `true`, which was derived from `grown` by rewrites.
-
-    A swap is made in the true equation itself. In the other styles the error is made in `grown`, and further rewrites follow.
-    """
-    if style == "swap":
-        yield from swaps(grower, true)
-        return
-    if style == "buried":
-        errors = (Derivation(root, ()) for root in swaps(grower, grown.root))
-    else:
-        rewrites = (grower.rewritten(grown, rules=rule_index(FALSE_RULES)) for _ in range(30))
-        errors = (rewrite for rewrite in rewrites if rewrite is not None)
-    for error in errors:
-        hidden = grower.further(error, depth, grower.pick(FURTHER))
-        if hidden is not None:
-            yield hidden.root
 
 
 @dataclass(frozen=True)
@@ -131,12 +104,19 @@ class PairMaker:
             return None
         style = self.grower.weighted(self.styles)
         # a swap is made in the equation as it finally is: rewritten once more for its key, it would not be a swap
-        if style not in UNCHANGED:
+        if style != "swap":
             changed = self.grower.further(grown, depth, self.grower.pick(FURTHER))
-        true = self._true(changed, depth, numeric) if changed else None
+        true = self._true(changed, depth, numeric)
         if true is None:
             return None
-        candidates = false_partners(style, self.grower, grown, true[0].root, depth)
+        if style == "swap":
+            return self._pair(*true, swaps(self.grower, true[1].root), style, family)
+        # in the other styles the error is made in `grown`, and further rewrites follow
+        errors: Iterable[Derivation | None] = (Derivation(root, ()) for root in swaps(self.grower, grown.root))
+        if style == "false rule":
+            errors = (self.grower.rewritten(grown, rules=rule_index(FALSE_RULES)) for _ in range(30))
+        hidden = (self.grower.further(error, depth, self.grower.pick(FURTHER)) for error in errors if error is not None)
+        candidates = (derivation.root for derivation in hidden if derivation is not None)
         return self._pair(*true, candidates, style, family)
 
     def atoms(self) -> Iterator[Pair]:
@@ -151,12 +131,8 @@ class PairMaker:
             if pair:
                 yield pair
 
-    def _true(self, derivation: Derivation, depth: int, numeric: bool) -> tuple[Derivation, Member] | None:
-        """Certify the true member and return it with its derivation.
-
-        While its key exists already or is of another partition, the equation is rewritten further.
-        """
-        changed: Derivation | None = derivation
+    def _true(self, changed: Derivation | None, depth: int, numeric: bool) -> tuple[Derivation, Member] | None:
+        """Certify the true member, rewritten further while its key exists already or is of another partition."""
         for _ in range(_NUDGES):
             if changed is None or not (numeric or changed.root.variables):
                 break

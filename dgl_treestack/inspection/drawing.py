@@ -106,9 +106,9 @@ def draw_network(
     return figure
 
 
-def shortened(text: str, limit: int = 160) -> str:
-    """Return a text of at most `limit` characters, for a title."""
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+def shortened(text: str) -> str:
+    """Return a text of at most 160 characters, for a title."""
+    return text if len(text) <= 160 else text[:157] + "..."
 
 
 def save(figure: Figure, output: Path) -> None:

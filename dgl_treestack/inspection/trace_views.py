@@ -109,10 +109,9 @@ def correctness_table(traces: Mapping[str, Sequence[Trace]]) -> str:
 def draw_trace(name: str, trace: Trace) -> Figure:
     """Draw a model's actions and stacks in an equation.
 
-    Below every operator, a bar shows the shares of the actions, such as push, pop and no-op, and a heat map the rows of the
-    stack, the top row on top, from blue for negative to red for positive numbers; several stacks are side by side. The root of
-    an equation has neither, since it has no state. Above a node is the model's answer, in red if it is wrong, where the task
-    has answers at nodes.
+    Below every operator but the root of an equation, a bar shows the shares of the actions, such as push, pop and no-op, and a
+    heat map the rows of the stack, the top row on top, from blue for negative to red for positive numbers; several stacks are
+    side by side. Above a node is the model's answer, in red if it is wrong, where the task has answers at nodes.
 
     name: of the model, for the title. Raises DataError for a tree of more than 500 nodes.
     """
@@ -169,8 +168,6 @@ def write_page(path: Path, title: str, examples: Sequence[Example], traces: Mapp
             {"label": label(name, text, tree.signature), "leaf": text is not None, "children": tree.children(node)}
             for node, (name, text) in enumerate(zip(tree.names, tree.texts, strict=True))
         ]
-        equation = {"id": example.id, "text": str(example.equation), "depth": example.equation.depth, "label": example.label}
-        equation["labels"] = list(example.labels)
         models = {}
         for name, trace in trace_of_model.items():
             gates, rows = gates_and_norms(trace)
@@ -184,7 +181,9 @@ def write_page(path: Path, title: str, examples: Sequence[Example], traces: Mapp
                 "stacks": {stack: _heat_map(values) for stack, values in trace.stacks.items()},
                 "h": _heat_map(trace.h[:, None]),
             }
-        equations.append({**equation, "fold": example.fold, "nodes": nodes, "models": models})
+        text, depth = str(example.equation), example.equation.depth
+        about = {"id": example.id, "text": text, "depth": depth, "label": example.label, "labels": list(example.labels)}
+        equations.append({**about, "fold": example.fold, "nodes": nodes, "models": models})
     data = {"title": title, "models": list(traces), "equations": equations}
     text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")  # no text can close a tag
     atomic.write_text(path, TEMPLATE.read_text().replace(MARK, text))

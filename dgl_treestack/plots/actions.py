@@ -14,7 +14,7 @@ _NAMES = {"push": "push", "pop": "pop", "noop": "keep"}
 def draw_data(rows: Sequence[dict[str, Any]]) -> Figure:
     """Draw a row of boxes per stack, a column per token: the likeliest action, and below it the value on top of the stack.
 
-    rows: of `algorithmic.testing.trace`, one per token.
+    rows: of `algorithmic.training.trace`, one per token.
     """
     stacks = [stack["stack"] for stack in rows[0]["stacks"]]
     figure = Figure(figsize=(0.62 * len(rows) + 1.6, 0.62 * len(stacks) + 1.4), layout="constrained")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dgl_treestack import atomic
 from dgl_treestack._torch import torch_generator
-from dgl_treestack.algorithmic import testing
+from dgl_treestack.algorithmic import training
 from dgl_treestack.algorithmic.learner import Net
 from dgl_treestack.algorithmic.tasks import tasks
 from dgl_treestack.algorithmic.training import Phase, entropy
@@ -71,9 +71,9 @@ class StreamObjective(Objective):
         net, is_last = self.model, progress.epoch == len(self.recipes) - 1
         columns: dict[str, Any] = {"rounded": progress.epoch == 1}
         if progress.epoch == 1 and isinstance(net.cell, StackRNN):
-            columns["stacks"] = testing.prune(self.task, net, self.seed).tolist()
+            columns["stacks"] = training.prune(self.task, net, self.seed).tolist()
             entropies = entropy(self.task, net, self.seed)
-            lines = testing.trace(self.task, net, int(entropies.argmin()), self.seed)
+            lines = training.trace(self.task, net, int(entropies.argmin()), self.seed)
             atomic.write_json_lines(self.run.trace, lines)
         if not is_last:
             write_weights(self.run.best.with_name("trained.safetensors"), net.state_dict(), {})
@@ -102,18 +102,18 @@ class StreamObjective(Objective):
         task, net, tests = self.task, self.model, self.config.tests
         near = range(max(task.smallest, 2), tests.largest + 1)
         planned: list[tuple[str, Sequence[int], int]] = []  # protocol, sizes, sequences per size
-        for protocol in testing.PROTOCOLS:
+        for protocol in training.PROTOCOLS:
             planned.append((protocol, near, tests.streamed if protocol == "stream" else tests.repeats if task.varied else 1))
         planned += [("emptied", [far], tests.streamed if task.varied else 1) for far in tests.far]
         capacity = len(task.symbols) + 1  # rows per size: the symbols of a sequence, and those of a stream before it
         rows: list[dict[str, Any]] = []
         for hard in (False, True) if isinstance(net.cell, ActingCell) else (False,):
-            with testing.tested_as(net, hard=hard, capacity=capacity * tests.largest):
+            with training.tested_as(net, hard=hard, capacity=capacity * tests.largest):
                 entropies = entropy(task, net, self.seed).tolist()  # of these actions, by which restarts are chosen
             for protocol, sizes, repeats in planned:
                 name = f"{protocol}, {'hard' if hard else 'soft'}"
-                with testing.tested_as(net, hard=hard, capacity=capacity * max(sizes)):
-                    shares = testing.share_correct(task, net, sizes, protocol, self.seed, repeats=repeats).tolist()
+                with training.tested_as(net, hard=hard, capacity=capacity * max(sizes)):
+                    shares = training.share_correct(task, net, sizes, protocol, self.seed, repeats=repeats).tolist()
                 for restart, (i, size) in itertools.product(range(len(shares)), enumerate(sizes)):
                     row = {"set": name, "id": f"{restart}-{size}", "depth": size, "restart": restart}
                     row |= {"share": shares[restart][i], "correct": shares[restart][i] == 1.0, "entropy": entropies[restart]}

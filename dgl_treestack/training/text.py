@@ -12,7 +12,7 @@ from torch import Tensor
 from dgl_treestack._torch import torch_generator
 from dgl_treestack.data import records
 from dgl_treestack.language.corpus import WordCorpus, files_of
-from dgl_treestack.language.model import LanguageModel, streams, windows
+from dgl_treestack.language.models import LanguageModel, streams, windows
 from dgl_treestack.processes import Watch
 from dgl_treestack.resources import sha256
 from dgl_treestack.runs.configuration import ScheduleConfig

@@ -25,12 +25,12 @@ Two judges
         undecided     fewer than 10 points with values that the digits or the budget can decide
 
     `judge_at_fixed_points`, for equations that are generated, which are derived or made false besides. Its 24 points are fixed,
-    derived from the name of a variable (`value_of`), so that a certificate names a witness by its number. Verdicts, over at
-    least 10 defined points: *holds* if the relative gap is at most 1e-9 everywhere (1e-33 in 80 digits); *refuted* if it is
-    above 1e-6 at three quarters of them; *conditional* for anything between; else *undefined*. A point is doubtful when a value
-    computed for it is large, small, cancelled, saturated or close to a cut or branch point, or when the gap itself is neither
-    clearly zero nor clearly not. Doubtful points are evaluated again in 80 digits, or omitted if the others already refute. One
-    point of what holds and two of what is refuted are confirmed in 80 digits.
+    derived from the name of a variable (`value_of`), so that a certificate names a witness by its number. *holds*: the relative
+    gap is at most 1e-9 everywhere (1e-33 in 80 digits). *refuted*: it is above 1e-6 at three quarters of the points or more.
+    *conditional*: anything between. *undefined*: fewer than 10 points have values. A point is doubtful when a value there is
+    large, small, cancelled, saturated or close to a cut or branch point, or when the gap is neither clearly zero nor clearly
+    not. Doubtful points are evaluated in 80 digits, or omitted if the others already refute. One point of what holds and two of
+    what is refuted are confirmed so.
 
 An equation without variables has a single value, used at every point. The work in many digits has a budget of operations, not
 of seconds, so that a verdict is the same on every machine.
@@ -39,14 +39,16 @@ Limits: a part of a value that is smaller than 1e-347 times what was added is ta
 on its cut; so sides that differ by less count as equal. What differs only beyond the points does, too.
 """
 
-from dgl_treestack.truth.certificates import Verdict as Verdict
-from dgl_treestack.truth.certificates import Witness as Witness
-from dgl_treestack.truth.certificates import compare as compare
+from dgl_treestack.truth.certificates import Comparison as Comparison
 from dgl_treestack.truth.certificates import judge_at_fixed_points as judge_at_fixed_points
-from dgl_treestack.truth.cuts import is_on_cut as is_on_cut
+from dgl_treestack.truth.certificates import judge_rounded as judge_rounded
 from dgl_treestack.truth.evaluation import Value as Value
+from dgl_treestack.truth.judgement import REFUTED_SHARE as REFUTED_SHARE
+from dgl_treestack.truth.judgement import Verdict as Verdict
+from dgl_treestack.truth.judgement import Witness as Witness
 from dgl_treestack.truth.judgement import judge as judge
-from dgl_treestack.truth.judgement import judge_rounded as judge_rounded
+from dgl_treestack.truth.judgement import relative_gap as relative_gap
 from dgl_treestack.truth.judgement import why_undefined as why_undefined
 from dgl_treestack.truth.points import POINTS as POINTS
+from dgl_treestack.truth.points import is_on_cut as is_on_cut
 from dgl_treestack.truth.points import value_of as value_of

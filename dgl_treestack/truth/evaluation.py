@@ -1,34 +1,20 @@
-"""Values of subtrees: in complex128 at all points at once, and in many digits at one point on demand."""
+"""Values of subtrees in complex128 at all points at once; a value that cannot be trusted is marked as doubtful."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from flint import acb, arb, ctx
 
-from dgl_treestack.truth.functions import (
-    BITS,
-    BUDGET,
-    CONSTANTS,
-    INTERVALS,
-    MIDPOINTS,
-    PRECISIONS,
-    TRUSTED,
-    Intervals,
-    Midpoints,
-    Unresolved,
-    apply,
-    apply_exactly,
-    drop_noise,
-    fraction_of,
-)
+from dgl_treestack.errors import ExpressionError
+from dgl_treestack.expression import Expression
+from dgl_treestack.expression.operators import MATH
+from dgl_treestack.truth.exact import BRANCHES, BUDGET, LARGEST, RECIPROCAL_ARGUMENT, SATURATING, Exact, fraction_of, parts_of
 from dgl_treestack.truth.points import FIXED, Points
 
-COSTS = dict(zip((0, *PRECISIONS), (1, 1, 2, 10), strict=True))  # of an operation, in operations of the first precision
-# FLINT's radius of a complex atan grows by a third in every step, so chains of thousands stay unresolved.
-UNRESOLVED = "unresolved"  # the digits do not suffice to say which value, or whether there is one
+TRUSTED = 1e6  # complex128 is trusted between 1/TRUSTED and TRUSTED
+_SATURATED = 6.0  # beyond this, saturating functions are doubtful
+NEVER_ZERO = ("exp", "sec", "csc", "sech", "csch")
+CONSTANTS = {"Pi": np.pi, "Exp1": np.e, "NaN": np.nan, "Infinity": np.nan}
 
 
 class Value:
@@ -66,82 +52,89 @@ class Value:
             self.doubt = np.full(points.count, bool(size > TRUSTED or 0 < size < 1 / TRUSTED))
 
 
-def children_first(root: Value) -> list[Value]:
-    """Return the distinct values of a root and below it, children before parents."""
-    order: dict[Value, None] = {}
-    pending = [(root, False)]
-    while pending:
-        value, children_done = pending.pop()
-        if children_done:
-            order[value] = None
-        elif value not in order:
-            pending.append((value, True))
-            pending.extend((child, False) for child in value.children)
-    return list(order)
+def evaluate_sides(equation: Expression, points: Points = FIXED) -> list[Value]:
+    """Return the values of the two sides of an equation. Raises ExpressionError as `evaluate_nodes` does."""
+    values = evaluate_nodes(equation, points)
+    return [values[side] for side in equation.children(0)]
 
 
-@dataclass(eq=False)
-class Exact:
-    """Evaluation of single points in many digits, each distinct subtree once, within a budget of operations.
+def evaluate_nodes(equation: Expression, points: Points = FIXED) -> dict[int, Value]:
+    """Return the values of the nodes of an equation below its root, the last node first; equal subtrees are evaluated once.
 
-    Of no bits, a value is a midpoint in 80 digits, whose noise is zero; it is kept by the `Value`. Of some of `PRECISIONS`, it
-    is a ball, or UNRESOLVED, and kept here.
+    Raises ExpressionError for what is no equation, or has no value.
     """
-
-    budget: int
-    _order: Callable[[Value], list[Value]] = field(default_factory=lambda: cache(children_first), init=False, repr=False)
-    _balls: dict[tuple[int, int], dict[Value, Any]] = field(default_factory=dict, init=False, repr=False)
-
-    def value(self, root: Value, point: int, bits: int = 0, variables: Mapping[str, Any] | None = None) -> Any:
-        """Return the value of a subtree at a point, None where it is undefined.
-
-        Beyond the budget, a midpoint is None and a ball UNRESOLVED. variables: balls in place of the variables at the point.
-        """
-        if not bits and (0 if root.constant else point) in root.exact:
-            return root.exact[0 if root.constant else point]
-        noise, order = (INTERVALS[bits] if bits else MIDPOINTS), self._order(root)
-        constant, varying = (self._balls.setdefault((at, bits), {}) for at in (-1, point))
-        if variables is not None:
-            varying = {value: variables[value.text or ""] for value in order if value.name == "Symbol"}
-        store: dict[Any, Any]
-        key: Any
-        with ctx.workprec(bits or BITS):
-            for value in order:  # the root is the last
-                if bits:
-                    store, key = (constant if value.constant else varying), value
-                else:
-                    store, key = value.exact, 0 if value.constant else point
-                if key in store:
-                    continue
-                if self.budget <= 0:
-                    return UNRESOLVED if bits else None
-                self.budget -= COSTS[bits]
-                if bits:
-                    arguments = [(constant if child.constant else varying)[child] for child in value.children]
-                else:
-                    arguments = [child.exact[0 if child.constant else point] for child in value.children]
-                try:
-                    if value.text is not None:
-                        store[key] = _leaf(value, point, noise)
-                    elif None in arguments:
-                        store[key] = None
-                    elif bits and UNRESOLVED in arguments:
-                        store[key] = UNRESOLVED
-                    else:
-                        store[key] = apply_exactly(value.name, arguments, noise)
-                except Unresolved:
-                    store[key] = UNRESOLVED
-        return store[key]
+    problem = ""
+    if equation.names[0] != "Equality":
+        problem = f"Only an equation holds or does not; the root here is {equation.names[0]!r}. Put '=' between two sides."
+    elif "Equality" in equation.names[1:]:
+        problem = "An equation inside an equation has no value. Judge them one by one."
+    elif "Blank" in equation.names:
+        problem = f"Node {equation.names.index('Blank')} is a blank `_`, which has no value. Fill it in first."
+    if problem:
+        raise ExpressionError(problem)
+    distinct: dict[tuple, Value] = {}
+    values: dict[int, Value] = {}
+    for i in range(equation.size - 1, 0, -1):
+        children = tuple(values[child] for child in equation.children(i))
+        key = (equation.names[i], equation.texts[i], *map(id, children))
+        if key not in distinct:
+            distinct[key] = Value(equation.names[i], equation.texts[i], children, points)
+        values[i] = distinct[key]
+    return values
 
 
-def _leaf(leaf: Value, point: int, noise: Midpoints | Intervals) -> Any:
-    """Return the value of a leaf at a point in the current precision, None for a leaf without value."""
-    if leaf.name == "Symbol":
-        number = leaf.exact.get(point)
-        return noise.reduced(acb(complex(leaf.number[point])) if number is None else number)
-    if leaf.name in ("Pi", "Exp1"):
-        return acb.pi() if leaf.name == "Pi" else acb(arb.const_e())
-    if leaf.name in ("NaN", "Infinity"):
-        return None
-    fraction = fraction_of(leaf.name, leaf.text or "")
-    return noise.reduced(acb(fraction.numerator) / fraction.denominator)
+def apply(name: str, arguments: Sequence[np.ndarray], doubts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the value of an operator at every point, and where it is doubtful, from the values and doubts of its children.
+
+    Raises ExpressionError for an operator without numeric value.
+    """
+    doubt = doubts[0] | doubts[1] if len(doubts) == 2 else doubts[0].copy()
+    function = MATH[name].value
+    if function is None:
+        raise ExpressionError(f"The operator {name!r} has no numeric value.")
+    x = arguments[0]
+    with np.errstate(all="ignore"):  # NumPy warns of values that are marked as doubtful here
+        number = function(*arguments)
+        if name == "Pow" and (zero := x == 0).any():
+            exponent = arguments[1]  # our convention: `0**0` is 1, `0**z` is 0 for Re z > 0, otherwise undefined
+            powers_of_zero = np.where(exponent == 0, 1.0, np.where(exponent.real > 0, 0.0, np.nan))
+            number[zero] = powers_of_zero[zero]
+        if name in NEVER_ZERO:
+            doubt |= number == 0  # underflow; (1/z)**11013 once passed for zero
+        if name == "Pow":
+            doubt |= (number == 0) & (x != 0)
+        elif name == "Add":
+            a, b = np.abs(x), np.abs(arguments[1])
+            large = np.maximum(a, b)
+            doubt |= (np.abs(number) < large / TRUSTED) | ((np.minimum(a, b) < large / TRUSTED) & (a != 0) & (b != 0))
+        elif (inverse := RECIPROCAL_ARGUMENT.get(name, name)) in BRANCHES:
+            axis, low, high = BRANCHES[inverse]
+            along, off = parts_of(x if name == inverse else 1 / x, axis)
+            distance, scale = np.abs(off), 1 + np.abs(along)  # from the axis
+            on_cut = (distance <= 1e-9 * scale) & ~((along > low) & (along < high))
+            near_ends = (np.abs(along - low) < 1e-4) | (np.abs(along - high) < 1e-4)  # at these are branch points
+            doubt |= on_cut | ((distance <= 1e-4 * scale) & near_ends)
+        elif name in SATURATING:
+            doubt |= np.abs(getattr(x, SATURATING[name])) > _SATURATED
+        elif name == "log":
+            doubt |= (np.abs(arguments[1] - 1) < 1e-4) | (np.abs(x - 1) < 1e-4)
+        if name in RECIPROCAL_ARGUMENT:  # NumPy's arctan(1/0) is pi/2
+            undefined = np.isnan(x) | (x == 0)
+        else:  # NumPy's nan**0 is 1
+            undefined = np.isnan(x if len(arguments) == 1 else x + arguments[1])
+        number[undefined] = np.nan
+        return drop_noise(number, doubt)
+
+
+def drop_noise(number: np.ndarray, doubt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Drop rounding noise from real and imaginary parts; mark out-of-range values undefined and untrusted ones doubtful."""
+    number = np.ascontiguousarray(number)
+    with np.errstate(all="ignore"):
+        size = np.abs(number)
+        parts = number.view(float).reshape(-1, 2)
+        parts[np.abs(parts) <= 1e-13 * size[:, None]] = 0.0
+        doubt |= ~(size <= TRUSTED) | ((size < 1 / TRUSTED) & (size != 0))
+        outside = ~(size <= LARGEST)
+    if outside.any():
+        number[outside] = np.nan
+    return number, doubt

@@ -1,4 +1,4 @@
-"""The verdict on any equation: its sides are compared at points drawn for it, near and far.
+"""What a verdict is, and the verdict on any equation: its sides are compared at points drawn for it, near and far.
 
 In complex128 first; where that cannot be trusted, and at some points in any case, by balls whose digits are doubled until they
 say whether the sides differ.
@@ -6,27 +6,22 @@ say whether the sides differ.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from dgl_treestack.expression import Expression
-from dgl_treestack.truth.certificates import (
-    AT_ONCE,
-    FLOAT64,
-    REFUTED_SHARE,
-    REQUIRED_POINTS,
-    Comparison,
-    Sides,
-    Verdict,
-    evaluate_nodes,
-    evaluate_sides,
-)
-from dgl_treestack.truth.cuts import points_on_cuts
-from dgl_treestack.truth.evaluation import UNRESOLVED, Exact, Value
-from dgl_treestack.truth.functions import BUDGET, CONSTANTS, LARGEST, PRECISIONS, SATURATING, exceeds_limits
-from dgl_treestack.truth.points import SPREAD_POINTS, Points, fresh, spread
+from dgl_treestack.truth.evaluation import CONSTANTS, Value, evaluate_nodes, evaluate_sides
+from dgl_treestack.truth.exact import BUDGET, LARGEST, PRECISIONS, SATURATING, UNRESOLVED, Exact, exceeds_limits, magnitude
+from dgl_treestack.truth.points import SPREAD_POINTS, Points, fresh, points_on_cuts, spread
+
+REQUIRED_POINTS = 10
+REFUTED_SHARE = 0.75
+AT_ONCE = 3  # doubtful points to decide before testing whether the remaining ones matter
+FLOAT64 = 53  # bits
+SAME = 1e-6  # gaps that differ by less are equal: their order would depend on the processor
 
 # Balls at all points, without complex128 first, take 15 ms in place of 1.8 for an equation of depth 1-13.
 CLOSE, APART = 1e-9, 1e-4  # relative gaps in complex128 that say, without doubt, that the sides agree or differ
@@ -39,6 +34,91 @@ STRIDE = 5  # of the points of `spread` that are compared in 80 digits also wher
 OUT_OF_RANGE = f"is beyond {LARGEST:.0e} in size, or below {1 / LARGEST:.0e}"
 
 OPEN, AGREE, DIFFER, NO_VALUE, TOO_FEW_DIGITS = range(5)  # states of a point
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A point at which the two sides differ: `point` is its index, `variables` the values there."""
+
+    point: int
+    variables: dict[str, complex]
+    left: complex
+    right: complex
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of a judgement.
+
+    verdict: "holds", "refuted", "conditional", "undefined" or, from `judge` alone, "undecided".
+    points, agreeing: defined points, and how many of them agree.
+    gap: the largest relative gap over the defined points (0.0 if there are none).
+    witness: the point with the largest gap, the first of equal ones, if the sides disagree at any point.
+    precision: "float64", or the digits in which points were decided, such as "80 digits".
+    """
+
+    verdict: str
+    points: int
+    agreeing: int
+    gap: float
+    witness: Witness | None
+    precision: str
+
+    @property
+    def certificate(self) -> dict[str, Any]:
+        """What a data file says of the verdict: name, defined points, and the digits in which they were decided."""
+        digits = 15 if self.precision == "float64" else int(self.precision.split()[0])
+        return {"verdict": self.verdict, "points": self.points, "digits": digits}
+
+
+def relative_gap(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return (..., P) how far values are apart, relative to the larger one; NaN where one is undefined."""
+    with np.errstate(all="ignore"):
+        gap: np.ndarray = np.abs(left - right) / np.maximum(np.abs(left), np.abs(right))
+    gap[left == right] = 0.0
+    return gap
+
+
+class Sides:
+    """Two evaluated sides, compared point by point.
+
+    left, right: the values of the sides. variables: names of the variables in them. points: where they were evaluated.
+    budget: operations allowed in 80 digits.
+
+    gap: (P,) relative, NaN where a side is undefined. precision: (P,) bits in which a point was decided: `FLOAT64`, some of
+    `PRECISIONS`, or 0 for midpoints in 80 digits.
+    """
+
+    def __init__(self, left: Value, right: Value, variables: Sequence[str], points: Points, budget: int):
+        self.left, self.right, self.variables, self.points = left, right, variables, points
+        self.exact = Exact(budget)
+        self.gap = relative_gap(left.number, right.number)
+        self.precision = np.full(points.count, FLOAT64)
+
+    def compare_exactly(self, point: int, bits: int) -> tuple[Any, float]:
+        """Set gap and precision of a point from its values in many digits.
+
+        Returns their difference, None where a side is undefined, UNRESOLVED where digits are missing, and their magnitude.
+        """
+        self.precision[point] = bits
+        a, b = self.exact.value(self.left, point, bits), self.exact.value(self.right, point, bits)
+        if a is None or b is None:
+            self.gap[point] = np.nan
+            return None, 0.0
+        if a is UNRESOLVED or b is UNRESOLVED:
+            return UNRESOLVED, 0.0
+        difference, scale = a - b, max(magnitude(a), magnitude(b))
+        self.gap[point] = magnitude(difference) / scale if scale else 0.0
+        return difference, scale
+
+    def witness(self, differing: np.ndarray) -> Witness:
+        """Return the point with the largest gap of a mask (P,) of points, the first of nearly equal ones."""
+        point = int(np.flatnonzero(differing & (self.gap >= (1 - SAME) * self.gap[differing].max()))[0])
+        bits = int(self.precision[point])
+        variables = {name: complex(self.points.of(name)[point]) for name in self.variables}
+        sides = (self.left, self.right)
+        values = [side.number[point] if bits == FLOAT64 else self.exact.value(side, point, bits) for side in sides]
+        return Witness(point, variables, *map(complex, values))
 
 
 class Judgement(Sides):
@@ -198,24 +278,3 @@ def why_undefined(equation: Expression) -> str:
             reason = OUT_OF_RANGE if is_large else "is at a pole"
         return f"{equation.subtree(node)} {reason}"
     return ""
-
-
-def judge_rounded(equation: Expression, decimals: int) -> Verdict:
-    """Judge an equation between two numbers, one of which is rounded to `decimals`.
-
-    It holds if the sides differ by at most half a unit of the last decimal. `judge` judges an equation with variables.
-
-    Raises ExpressionError as `judge` does.
-
-    >>> judge_rounded(Expression.parse("sin(0.5) = 0.48"), 2).verdict
-    'holds'
-    """
-    left, right = evaluate_sides(equation)
-    if not (left.constant and right.constant):
-        return judge(equation)
-    comparison = Comparison(left, right, (), BUDGET)
-    comparison.recheck()
-    a, b = comparison.exact.value(left, 0), comparison.exact.value(right, 0)
-    if a is not None and b is not None and abs(complex(a - b)) <= 0.5 * 10.0**-decimals * (1 + 1e-9):
-        comparison.gap[:] = 0.0
-    return comparison.verdict()

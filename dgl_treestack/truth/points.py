@@ -1,16 +1,36 @@
-"""The points at which equations are evaluated: fixed ones, by which data are certified, and fresh ones for every equation."""
+"""The points at which equations are evaluated: fixed ones, by which data are certified, and fresh ones for every equation.
+
+Further points of an equation are on the branch cuts of its functions. There a value is a convention: `log(-1)` is `pi*I`, and a
+rounding error below the axis makes it `-pi*I`. Our labels follow the convention of FLINT, which is that of Mathematica and of
+SymPy; arithmetic with rounding may come out on the other side.
+"""
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from flint import acb, arb, ctx
 
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import leaf_value
+from dgl_treestack.truth.exact import (
+    BRANCHES,
+    BUDGET,
+    MIDPOINTS,
+    PRECISIONS,
+    RECIPROCAL_ARGUMENT,
+    Exact,
+    at_branch_point,
+    children_first,
+    parts_of,
+)
+
+if TYPE_CHECKING:
+    from dgl_treestack.truth.evaluation import Value
 
 REAL_POINTS, WIDE_POINT = 8, 16
 POINTS = 24
@@ -21,6 +41,17 @@ FAR_IMAGINARY = 2  # the kind of a far point whose imaginary part alone is far
 SMALLEST, DECADES, DIRECTIONS = -6, 10, 12  # points on lines: sizes from 1e-6 to 1e4
 FAR_SPREAD = 8 * (FAR_PARTS + VERY_FAR_PARTS)
 SPREAD_POINTS = FAR_SPREAD + DECADES * DIRECTIONS
+
+Cut = tuple[str, float, float]  # axis, and the open interval of the axis that is not on the cut
+NEGATIVE: Cut = ("real", 0.0, math.inf)  # of logarithms and powers
+NEAR = 1e-9  # in complex128, relative to the argument
+TRIED = 3  # points
+# Roots are computed, because no net of lines through the origin has a point on Re x = pi/2, where 1/cos(x)**2 is on a cut.
+ON_CUT = (-0.3, 1.3, -3.0, 30.0, 0.3, -1.3, 3.0, -30.0)  # places along the axis of a cut
+MOST_ON_CUTS = 32  # points of an equation
+STEPS = 12  # of Newton's method in each precision
+CONVERGED = dict(zip(PRECISIONS, (90, 200, 700), strict=True))  # bits that a step leaves as they were; it doubles them
+ROOT = arb(2) ** -1300  # relative radius of a root: more digits than `NOISE` of the highest precision asks for
 
 
 @dataclass(frozen=True)
@@ -50,8 +81,7 @@ FIXED = Points(POINTS, lambda variable: np.array([value_of(variable, point) for 
 def fresh(equation: Expression, sets: int = 1) -> Points:
     """Return points that are drawn for one equation, from its text; other names of its variables do not change them.
 
-    sets: how many times `FRESH_POINTS`. Of these the first 24 are near the origin, as the fixed ones; then four each are real
-    and far, have a far real part, a far imaginary part, or both (`FAR`), and two are very far.
+    sets: how many times `FRESH_POINTS`: 24 near the origin, as the fixed ones, four of each kind of `_far`, two very far.
     """
 
     def value(key: str, variable: int, _variables: int, number: int) -> complex:
@@ -68,12 +98,10 @@ def fresh(equation: Expression, sets: int = 1) -> Points:
 def spread(equation: Expression) -> Points:
     """Return `SPREAD_POINTS` more points for one equation, drawn as `fresh`: far ones, and on lines through the origin.
 
-    One variable is far, the others are near. Every kind of far point (real, with a far real part, a far imaginary part, or
-    both) has both signs and a size in each of six parts of `FAR` and two of `VERY_FAR`. Which variable is far is drawn, another
-    one for the other sign.
-
-    On the half lines of the real and the imaginary axis and of the two diagonals, and in the four quadrants, there is a point
-    in every decade. Other variables are on the same line in every second decade, near in the others.
+    Far: one variable is, the others are near. Every kind of `_far` has both signs and a size in each of six parts of `FAR` and
+    two of `VERY_FAR`. Which variable is far is drawn, another one for the other sign. On lines: on the half axes, the half
+    diagonals and in the four quadrants there is a point in every decade; other variables are on the same line in every second
+    decade, near in the others.
     """
 
     def value(key: str, variable: int, variables: int, number: int) -> complex:
@@ -114,10 +142,8 @@ def _drawn(equation: Expression, count: int, value: Callable[[str, int, int, int
         text.append(str(number) if number is not None else name if leaf is None else f"{name} {leaf}")
     key = hashlib.sha256("\n".join(text).encode()).hexdigest()
 
-    def of(variable: str) -> np.ndarray:
-        return np.array([value(key, number_of_name[variable], len(number_of_name), number) for number in range(count)])
-
-    return Points(count, of)
+    names = len(number_of_name)
+    return Points(count, lambda name: np.array([value(key, number_of_name[name], names, number) for number in range(count)]))
 
 
 def _far(kind: int, sizes: tuple[float, float], shares: tuple[float, float], negative: tuple[bool, bool]) -> complex:
@@ -146,3 +172,97 @@ def uniform(text: str) -> tuple[float, float, float, float]:
     digest = hashlib.sha256(text.encode()).digest()
     first, second, third, fourth = (int.from_bytes(digest[i : i + 4], "big") / 2**32 for i in (0, 4, 8, 12))
     return first, second, third, fourth
+
+
+def is_on_cut(left: "Value", right: "Value") -> bool:
+    """Return whether an argument in one of the sides lies on a cut of its function at complex values of the variables.
+
+    At real values that would be nothing special: every `sqrt(x)` is on its cut where x is negative. Arguments near a cut in
+    complex128 are decided in 80 digits, at no more than `TRIED` points.
+    """
+    exact = Exact(BUDGET)
+    for value in dict.fromkeys([*children_first(left), *children_first(right)]):
+        for argument, cut, is_inverted in _arguments(value):
+            number = argument.number
+            with np.errstate(all="ignore"):
+                along, off = parts_of(1 / number if is_inverted else number, cut[0])
+                near = (np.abs(off) <= NEAR * (1 + np.abs(along))) | argument.doubt
+            points = [0] if argument.constant else REAL_POINTS + np.flatnonzero(near[REAL_POINTS:])[:TRIED]
+            for point in map(int, points):
+                place = exact.value(argument, point) if near[point] else None
+                if place is None or (is_inverted and place == 0):
+                    continue
+                place = 1 / place if is_inverted else place
+                along, off = parts_of(at_branch_point(place, cut[0], MIDPOINTS), cut[0])
+                if off != 0 or cut[1] < along < cut[2]:
+                    continue
+                exponent = exact.value(value.children[1], point) if value.name == "Pow" else None
+                is_whole = exponent is not None and exponent.imag == 0 and complex(exponent).real.is_integer()
+                if value.name != "Pow" or (exponent is not None and not is_whole):  # a whole power has no cut
+                    return True
+    return False
+
+
+def points_on_cuts(left: "Value", right: "Value", budget: int) -> Points:
+    """Return points at which an argument in one of the sides lies on the cut of its function, wherever the cut runs.
+
+    For every argument with variables and for some places on its cut, one variable is computed such that the argument is there;
+    the others keep their values at a complex point of those of the sides. budget: operations allowed in 80 digits.
+    """
+    exact = Exact(budget)
+    order = dict.fromkeys([*children_first(left), *children_first(right)])
+    variables = [value for value in order if value.name == "Symbol"]
+    points: list[dict[str, Any]] = []
+    for argument, cut, is_inverted in dict.fromkeys(place for value in order for place in _arguments(value)):
+        names = [value.text or "" for value in children_first(argument) if value.name == "Symbol"]
+        for number, along in enumerate(along for along in ON_CUT if names and not cut[1] < along < cut[2]):
+            start = WIDE_POINT + number % (POINTS - WIDE_POINT)
+            values = {value.text or "": acb(complex(value.number[start])) for value in variables}
+            name, place = names[number % len(names)], acb(along) if cut[0] == "real" else acb(0, along)
+            with ctx.workprec(PRECISIONS[-1]):
+                place = 1 / place if is_inverted else place
+            root = _root(argument, name, place, values, exact) if len(points) < MOST_ON_CUTS else None
+            if root is not None:
+                points.append({**values, name: root})
+    columns = {value.text or "": [point[value.text or ""] for point in points] for value in variables}
+    return Points(len(points), lambda name: np.array([complex(ball) for ball in columns[name]], complex), columns)
+
+
+def _root(argument: "Value", name: str, place: Any, values: dict[str, Any], exact: Exact) -> Any:
+    """Return a ball around the value of a variable at which an argument is at a place, None if Newton's method fails.
+
+    values: of all variables; that of `name` is where the method begins.
+    """
+
+    x = values[name]
+    for bits, sufficient in CONVERGED.items():
+        for _ in range(STEPS):
+            with ctx.workprec(bits):
+                small = arb(2) ** (-bits // 2)
+                here, beside = (exact.value(argument, 0, bits, {**values, name: at}) for at in (x, x * (1 + small)))
+                if not isinstance(here, acb) or not isinstance(beside, acb) or (here - beside).contains(0):
+                    return None
+                step = (here - place) * x * small / (beside - here)
+                x, is_converged = (x - step).mid(), abs(step) < abs(x) * arb(2) ** -sufficient
+            if is_converged:
+                break
+        else:
+            return None
+    with ctx.workprec(PRECISIONS[-1]):
+        radius = abs(x) * ROOT
+        parts = [arb(0) if abs(part) < radius else arb(part.mid(), radius.mid()) for part in (x.real, x.imag)]
+        root = acb(*parts)
+        there = exact.value(argument, 0, PRECISIONS[-1], {**values, name: root})
+        return root if isinstance(there, acb) and (there - place).contains(0) else None
+
+
+def _arguments(value: "Value") -> Iterator[tuple["Value", Cut, bool]]:
+    """Yield the arguments of an operator that have a cut, the cut, and whether it is that of the argument's reciprocal."""
+    if value.name in BRANCHES:
+        yield value.children[0], BRANCHES[value.name], False
+    elif value.name in RECIPROCAL_ARGUMENT:
+        yield value.children[0], BRANCHES[RECIPROCAL_ARGUMENT[value.name]], True
+    elif value.name == "log":
+        yield from ((child, NEGATIVE, False) for child in value.children)
+    elif value.name == "Pow" and value.children[1].name != "NegativeOne":
+        yield value.children[0], NEGATIVE, False

@@ -3,7 +3,7 @@
 No label was certified at these points. They are targets of training, not evidence for or against an equation.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -13,8 +13,7 @@ from dgl_treestack.data.forest import Forest, columns
 from dgl_treestack.data.wellformed import NO_OPERATOR
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.truth.evaluation import Value
-from dgl_treestack.truth.functions import apply
+from dgl_treestack.truth.evaluation import Value, apply
 from dgl_treestack.truth.points import REAL_POINTS, near_origin, uniform
 
 UNKNOWN, DEFINED, UNDEFINED = 0, 1, 2
@@ -75,7 +74,18 @@ def values_at_points(forest: Forest, points: Sequence[int]) -> Iterator[tuple[np
     is_equation = operator == signature.root_index
     leaves = np.flatnonzero(operator == NO_OPERATOR)
     leaf_of_subtree = {subtree: forest.leaves[forest.leaf[first[subtree]]] for subtree in leaves.tolist()}
-    constants, constant, in_doubt = _constants(operator, children, leaf_of_subtree if signature is MATH else {})
+    # subtrees of mathematics without variables are exact where complex128 is in doubt
+    value_of_subtree = {
+        subtree: Value(*leaf) for subtree, leaf in leaf_of_subtree.items() if signature is MATH and leaf[0] != "Symbol"
+    }
+    for subtree in range(len(operator)) if value_of_subtree else ():  # an operator has a larger id than its children
+        if operator[subtree] != NO_OPERATOR and not is_equation[subtree]:
+            operands = [value_of_subtree.get(child) for child in children[subtree].tolist() if child >= 0]
+            if all(operands):
+                value_of_subtree[subtree] = Value(MATH.names[operator[subtree]], None, tuple(filter(None, operands)))
+    constants = np.array([*value_of_subtree], dtype=np.int64)
+    constant = np.array([value.number[0] for value in value_of_subtree.values()], dtype=complex)
+    in_doubt = np.array([value.doubt[0] for value in value_of_subtree.values()], dtype=bool) & ~np.isnan(constant)
     is_computed = ~is_equation & (operator != NO_OPERATOR)
     is_computed[constants] = False
     # subtrees (n,) that are computed at once, their operator, and their arguments (A, n), children first
@@ -105,19 +115,3 @@ def values_at_points(forest: Forest, points: Sequence[int]) -> Iterator[tuple[np
         unknown[constants] = False
         status = np.where(unknown | is_equation, UNKNOWN, np.where(np.isnan(number), UNDEFINED, DEFINED))
         yield number, status.astype(np.int8)
-
-
-def _constants(
-    operator: np.ndarray, children: np.ndarray, leaf_of_subtree: Mapping[int, tuple[str, str]]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the places (n,) of the subtrees without variables, their values, exact where complex128 is in doubt, and where
-    these are in doubt even so."""
-    values = {subtree: Value(*leaf) for subtree, leaf in leaf_of_subtree.items() if leaf[0] != "Symbol"}
-    for subtree in range(len(operator)) if values else ():  # an operator has a larger id than its children
-        if operator[subtree] != NO_OPERATOR and MATH.names[operator[subtree]] != MATH.root:
-            arguments = [values.get(child) for child in children[subtree].tolist() if child >= 0]
-            if all(arguments):
-                values[subtree] = Value(MATH.names[operator[subtree]], None, tuple(filter(None, arguments)))
-    number = np.array([value.number[0] for value in values.values()], dtype=complex)
-    doubt = np.array([value.doubt[0] for value in values.values()], dtype=bool)
-    return np.array([*values], dtype=np.int64), number, doubt & ~np.isnan(number)

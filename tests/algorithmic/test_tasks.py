@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from dgl_treestack._torch import torch_generator
-from dgl_treestack.algorithmic import testing
+from dgl_treestack.algorithmic import training as testing
 from dgl_treestack.algorithmic.learner import Net
 from dgl_treestack.algorithmic.tasks import tasks
 from dgl_treestack.algorithmic.training import NO_NUMBER, Curriculum, entropy

@@ -10,14 +10,14 @@ from small_runs import STREAMS, TINY_TESTS, assert_same_when_stopped
 from stack_rnn_golden import GOLDEN, of_the_program
 
 from dgl_treestack._torch import torch_generator
-from dgl_treestack.algorithmic import testing
+from dgl_treestack.algorithmic import training as testing
 from dgl_treestack.algorithmic.learner import Net
-from dgl_treestack.algorithmic.models import configurations, label_of
 from dgl_treestack.algorithmic.tasks import tasks
 from dgl_treestack.algorithmic.training import Phase, entropy
 from dgl_treestack.data import records
 from dgl_treestack.errors import CheckpointError, ConfigurationError
 from dgl_treestack.experiments import algorithmic
+from dgl_treestack.experiments.algorithmic import configurations, label_of
 from dgl_treestack.experiments.protocol import EXTENTS, SCALES, Extent, Scale
 from dgl_treestack.experiments.reproduce import reproduce
 from dgl_treestack.runs.run import Run

@@ -15,9 +15,8 @@ from released import every_checkpoint
 from trees import random_equation
 
 from dgl_treestack.completion import questions, records, scoring
-from dgl_treestack.completion.graphs import blank_graphs
 from dgl_treestack.completion.records import KINDS, shares
-from dgl_treestack.completion.scoring import fill, rank, scores, small_expressions
+from dgl_treestack.completion.scoring import blank_graphs, fill, rank, scores, small_expressions
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError, ExpressionError, VocabularyError

@@ -16,7 +16,7 @@ from tables import table_of
 from dgl_treestack.data import records
 from dgl_treestack.data.formats import read_examples
 from dgl_treestack.errors import ConfigurationError, DataError
-from dgl_treestack.experiments import baselines, collection, tables
+from dgl_treestack.experiments import collection, tables
 from dgl_treestack.experiments.collection import configure
 from dgl_treestack.experiments.protocol import EXTENTS, SCALES, Compared, Extent, Row, Scale, check_data, protocols
 from dgl_treestack.experiments.reproduce import describe, missing, reproduce
@@ -196,7 +196,7 @@ def test_records_that_do_not_belong_together_are_refused(tiny):
     assert reproduce(names, "tiny", output, seeds=[0]) == 0
     localism, capacity, systematicity = (output / name / "records.parquet" for name in names)
     joined = collection.read_records([localism, capacity, systematicity])
-    assert len(joined) == 2 + 2 + 3 * len(baselines.LABELS), "capacity and systematicity share runs, but not sets"
+    assert len(joined) == 2 + 2 + 3 * len(collection.LABELS), "capacity and systematicity share runs, but not sets"
     with pytest.raises(DataError, match="has no records 'train', which this experiment needs"):
         reproduce(["systematicity"], "tiny", tiny / "a", seeds=[0], train=False, from_records=[capacity])
     assert reproduce(["systematicity"], "tiny", tiny / "b", seeds=[0], train=False, from_records=[capacity, systematicity]) == 0

@@ -12,8 +12,7 @@ from small_runs import assert_same_when_stopped
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.experiments.language_model import perplexities_of
 from dgl_treestack.language.corpus import PARTS, WordCorpus
-from dgl_treestack.language.model import LanguageModel, streams, windows
-from dgl_treestack.language.ngram import KneserNey
+from dgl_treestack.language.models import KneserNey, LanguageModel, streams, windows
 from dgl_treestack.resources import configs
 from dgl_treestack.results.run_result import read_any
 from dgl_treestack.runs import configuration

@@ -15,12 +15,12 @@ from each_case import assert_each
 from small_runs import STREAMS, assert_same_when_stopped, contents, go_on, small_config, small_run, write_data
 
 from dgl_treestack import _torch, plain_data
-from dgl_treestack.algorithmic import testing
+from dgl_treestack.algorithmic import training as testing
 from dgl_treestack.data import formats, records
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError, TreestackError
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.language.model import LanguageModel
+from dgl_treestack.language.models import LanguageModel
 from dgl_treestack.model.model import Model
 from dgl_treestack.model.signals import NodeSignals
 from dgl_treestack.processes import Interrupted

@@ -41,10 +41,7 @@ class Extra:
 
 
 def from_data(make: Callable[[Model, Dataset, str], Table], data: str = "test", kind: str = "") -> Extra:
-    """Return the extra that is made from a model and a data set. make: (model, data set, engine) -> records.
-
-    The last data set is cached for models that prepare it in the same way.
-    """
+    """Return the extra that is made from a model and a data set. make: (model, data set, engine) -> records."""
 
     def make_from_run(run: Run, file: str, engine: str) -> Table:
         model = run.load_model()

@@ -142,7 +142,8 @@ def pick(options: Sequence[Option], rng: np.random.Generator) -> Option:
 class Deal:
     """Rows without duplicates, each given the next fold of the plan of its cell; when that is used up, a row is dropped.
 
-    lines: fold -> the lines of its file. kept: cell -> number of lines. dropped: reason -> number of lines.
+    lines: fold -> the lines of its file. files: the same by names of files. kept: cell -> number of lines. dropped: reason ->
+    number of lines.
     """
 
     def __init__(self, rows: Iterable[Row], plan: Mapping[Cell, Iterator[str]], prefix: str, number: int = 0):
@@ -171,7 +172,4 @@ class Deal:
                 numbered = {"id": f"{prefix}{number}", **line, "fold": fold or line["fold"]}
                 self.lines[numbered["fold"]].append(numbered)
                 number += 1
-
-    def files(self) -> dict[str, list[Row]]:
-        """Return the file of every fold."""
-        return {FILES[fold]: lines for fold, lines in self.lines.items()}
+        self.files = {FILES[fold]: lines for fold, lines in self.lines.items()}

@@ -68,8 +68,8 @@ class PairPreset(Preset):
         return {cell: max(1, round(scale * pairs)) for cell, pairs in plan.items()}
 
     def rounds(self, options: SetOptions, parts: Parts) -> Generator[list[Shard], None, Product]:
-        """The first round covers the plan with a surplus; later ones replace the pairs that the gates of `assembly` dropped,
-        until the plan is met or the cells that fall short are exhausted."""
+        """The first round has a surplus; later ones replace pairs that the gates of `assembly` dropped, until the plan is met
+        or the cells that fall short are exhausted."""
         plan, names, balanced = self.plan(options), dict[PlanCell, list[str]](), dict[bytes, np.ndarray]()
         surplus = {cell: next(factor for last, factor in SURPLUS if cell.depth <= last) for cell in plan}
         requested: dict[PlanCell, float] = {cell: pairs * surplus[cell] for cell, pairs in plan.items()}
@@ -135,11 +135,7 @@ class PairPreset(Preset):
 
 
 def row_of(pair: Pair) -> Row:
-    """Return a pair as plain data: the lines of its members, and the features that `assembly` reads.
-
-    The certificate of a member states the evidence for its verdict; a witness is a point of `truth` with the values of both
-    sides. `cut` says that a value lies on a branch cut or at a branch point.
-    """
+    """Return a pair as plain data: the lines of its members, with certificates, and the features that `assembly` reads."""
     lines, equations = list[Row](), (to_expression(pair.true.root, Equation), to_expression(pair.false.root, Equation))
     origins: tuple[Row, Row] = ({"derivation": pair.derivation}, {"style": pair.style})
     for member, equation, origin, label in zip((pair.true, pair.false), equations, origins, (1, 0), strict=True):

@@ -1,14 +1,10 @@
 """Equation completion: true equations of depth 8 to 13 with a subtree of depth 0 to 2 blanked, and one set of candidates.
 
-There are two files. `blanks.jsonl.gz` has the equations with the truth in place: `blank` is the node to guess and `class` the
-value class of the subtree at that node. Blanks are distributed evenly over the depth of the equation, the depth of the blank
-and its side, so that results at all depths are equally precise. `candidates.jsonl.gz` has the expressions that may fill a
-blank, each with its class: every leaf, every expression of depth 1 over the leaves, every truth of depth 2, and half as many
-near misses of those.
-
-A candidate is right if the equation holds with it (`blanks.fills`). This is true for the class of the truth, and often for
-other classes, as for -x in `_**2 = x**2`. The certificate lists all right classes under `right`, and under `doubtful` those
-with which the equation holds at some points only or is undefined; a ranking omits the latter. All other classes are wrong.
+`blanks.jsonl.gz` has the equations with the truth in place: `blank` is the node to guess and `class` the value class of the
+subtree there. Blanks are distributed evenly over the depth of the equation, the depth of the blank and its side.
+`candidates.jsonl.gz` has every leaf, every expression of depth 1 over the leaves, every truth of depth 2, and half as many near
+misses of those, each with its class. The certificate of a blank lists all classes that are right under `right`, and under
+`doubtful` those with which the equation holds at some points only or is undefined; a ranking omits the latter.
 
 Shards are generated in three rounds: equations, candidates from all truths, and the fit of every candidate in every blank.
 """
@@ -19,18 +15,7 @@ from collections.abc import Generator, Iterator
 import numpy as np
 
 from dgl_treestack.expression import Expression
-from dgl_treestack.generate.blanks import (
-    BLANKS_FILE,
-    VARIABLES,
-    CandidateSet,
-    Filler,
-    counted,
-    is_question,
-    kept,
-    places_of_depth,
-    questions,
-    true_equations,
-)
+from dgl_treestack.generate import blanks
 from dgl_treestack.generate.nodes import Pool
 from dgl_treestack.generate.presets import Parts, Preset, Product, Row, SetOptions, Shard, pick, stream
 
@@ -51,9 +36,9 @@ class Completion(Preset):
     def rounds(self, options: SetOptions, parts: Parts) -> Generator[list[Shard], None, Product]:
         per_cell = max(1, round((options.equations or EQUATIONS) / (len(DEPTHS) * len(_CELLS))))
         chunks = -(-per_cell // _CHUNK)
-        blanks = int(_SURPLUS * per_cell / chunks) + 1
+        blanks_of_cell = int(_SURPLUS * per_cell / chunks) + 1
         equations = [
-            Shard(f"equations-{depth:02d}-{chunk:03d}", {"depth": depth, "blanks": blanks})
+            Shard(f"equations-{depth:02d}-{chunk:03d}", {"depth": depth, "blanks": blanks_of_cell})
             for depth in DEPTHS
             for chunk in range(chunks)
         ]
@@ -66,20 +51,20 @@ class Completion(Preset):
             fits.append(Shard(shard.name.replace("equations", "fits"), work))
         yield fits
         planned = {(depth, *cell): per_cell for depth in DEPTHS for cell in _CELLS}
-        lines, notes = kept(parts.rows(*(shard.name for shard in fits)), planned, _CELL_NAME)
+        lines, notes = blanks.kept(parts.rows(*(shard.name for shard in fits)), planned, _CELL_NAME)
         sizes = {
-            "candidates by depth": counted(row["depth"] for row in candidates),
+            "candidates by depth": blanks.counted(row["depth"] for row in candidates),
             "classes": len({row["class"] for row in candidates}),
             "blanks of the commonest class": max(Counter(line["class"] for line in lines).values(), default=0),
         }
-        return {BLANKS_FILE: lines, CANDIDATES_FILE: candidates}, {**notes, **sizes}
+        return {blanks.BLANKS_FILE: lines, CANDIDATES_FILE: candidates}, {**notes, **sizes}
 
     def make(self, options: SetOptions, shard: Shard) -> Iterator[Row]:
         rng = stream(options.seed, shard.name)
         if "depth" in shard.work:
             return _blanks(rng, shard.work["depth"], shard.work["blanks"])
         if "truths" in shard.work:  # leaves, expressions of depth 1, truths, near misses; earlier ones have priority
-            filler, candidates = Filler(VARIABLES, rng), CandidateSet()
+            filler, candidates = blanks.Filler(blanks.VARIABLES, rng), blanks.CandidateSet()
             truths = [filler.pool.tree(Expression.from_prefix(text)) for text in shard.work["truths"]]
             for node in (*filler.simple(), *truths):
                 candidates.add(node)
@@ -94,7 +79,7 @@ class Completion(Preset):
             return candidates.rows("f")
         pool = Pool()
         classes = {pool.tree(Expression.parse(row["text"])): row["class"] for row in shard.work["candidates"]}
-        return questions(pool, classes, shard.work["blanks"], CANDIDATES_FILE)
+        return blanks.questions(pool, classes, shard.work["blanks"], CANDIDATES_FILE)
 
 
 PRESET = Completion()
@@ -103,11 +88,11 @@ PRESET = Completion()
 def _blanks(rng: np.random.Generator, depth: int, full: int) -> Iterator[Row]:
     """Make blanks for every cell; an equation is used for the emptiest cell for which it has a node."""
     counts = dict.fromkeys(_CELLS, 0)
-    for equation, row in true_equations(rng, depth, 200 + _ATTEMPTS * full * len(_CELLS)):
+    for equation, row in blanks.true_equations(rng, depth, 200 + _ATTEMPTS * full * len(_CELLS)):
         for cell in sorted((cell for cell in _CELLS if counts[cell] < full), key=counts.__getitem__):
-            nodes = places_of_depth(equation, *cell)
+            nodes = blanks.places_of_depth(equation, *cell)
             blank = pick(nodes, rng) if nodes else 0
-            if blank and is_question(equation, blank):
+            if blank and blanks.is_question(equation, blank):
                 counts[cell] += 1
                 yield {**row, "truth": equation.subtree(blank).prefix(), "blank": blank, "cell": [depth, *cell]}
                 break

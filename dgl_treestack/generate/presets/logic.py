@@ -53,7 +53,7 @@ class Logic(Preset):
         for fold, lines in dealt.lines.items():
             counts = Counter(line["label"] for line in lines)
             shares[fold] = {label: f"{100 * count / counts.total():.1f} %" for label, count in counts.most_common()}
-        return dealt.files(), {"relations": shares, "missing": planned - dealt.kept.total()}
+        return dealt.files, {"relations": shares, "missing": planned - dealt.kept.total()}
 
     def make(self, options: SetOptions, shard: Shard) -> Iterator[Row]:
         rng, size, language = stream(options.seed, shard.name), shard.work["size"], find("logic")

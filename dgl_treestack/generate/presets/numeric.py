@@ -2,13 +2,11 @@
 
 Two true equations f(a) = c and f(b) = d trade their results: f(a) = d and f(b) = c are wrong. Every argument, result,
 operator and order of operands then occurs in as many true as false equations, alone and together with the operator. Argument
-and result together, without the operator, give no clue either: only results that are plausible for the argument are traded.
+and result together give no clue either: only results that are plausible for the argument are traded.
 
-All numbers are integers, in hundredths. A result is rounded half to even; a value within 1e-9 of a tie is omitted.
-
-As a tree a number is one leaf, or spelt out, 1.29 = 1 + 2*10**(-1) + 9*10**(-1*2). A minus sign is a product with -1. `order`
-holds random bits that define the order of the operands of sums and products; the operands of a power keep their order. A digit
-0 after the point is omitted, and so is the coefficient 1.
+All numbers are integers, in hundredths. A result is rounded half to even; a value within 1e-9 of a tie is omitted. As a tree a
+number is one leaf, or spelt out, 1.29 = 1 + 2*10**(-1) + 9*10**(-1*2), without a digit 0 after the point and a coefficient 1. A
+minus sign is a product with -1. `order` holds random bits that define the order of the operands of sums and products.
 """
 
 from collections import Counter
@@ -91,7 +89,7 @@ class Numeric(Preset):
         yield shards
         dealt = Deal(parts.rows(), {(kind,): repeat("") for kind in KINDS}, "")
         short = {kind: {"wanted": planned[kind], "made": made} for kind in KINDS if (made := dealt.kept[kind,]) < planned[kind]}
-        return dealt.files(), {"dropped as duplicates": dealt.dropped["duplicate"], "fell short": short}
+        return dealt.files, {"dropped as duplicates": dealt.dropped["duplicate"], "fell short": short}
 
     def make(self, options: SetOptions, shard: Shard) -> Iterator[Row]:
         rng, kind, count = stream(options.seed, shard.name), shard.work["kind"], shard.work["trades"]

@@ -1,14 +1,11 @@
 """The papers' convention: equations grown from axioms that do not all hold, never verified, and single mutations of them.
 
 A label here is what the papers would have assigned; the verdict of `truth` on the same equation is in its certificate. Depths
-and the share of correct equations follow Mali et al. (2021), Table 1.
+and the share of correct equations follow Mali et al. (2021), Table 1. A single mutation is labelled incorrect, unless SymPy's
+automatic evaluation finds it true; then it is labelled correct, and becomes a rule.
 
-An equation grown by `Dictionary` is labelled correct. A single mutation is labelled incorrect, unless SymPy's automatic
-evaluation finds it true; then it is labelled correct, and becomes a rule.
-
-Mutations leak. A change adds or removes tokens on one side, and prefers functions that no correct equation has, so a random
-forest that only counts tokens per side classifies four in five equations correctly. Use `paper` where this matters; this set is
-for comparison with published figures.
+Mutations leak: a change adds or removes tokens on one side, and prefers functions that no correct equation has, so a random
+forest that only counts tokens per side classifies four in five equations correctly.
 """
 
 from collections import Counter
@@ -105,7 +102,7 @@ class PaperLabels(Preset):
             "judged": {name: dict(sorted(counts.items())) for name, counts in judged.items()},
             "fell short": {f"depth {depth}, label {label}": count for (depth, label), count in sorted(missing.items())},
         }
-        return dealt.files(), notes
+        return dealt.files, notes
 
     def make(self, options: SetOptions, shard: Shard) -> Iterator[Row]:
         quota: Quota = Counter({(depth, label): count for depth, label, count in shard.work["quota"]})
@@ -129,10 +126,7 @@ def target_counts(options: SetOptions) -> Quota:
 
 
 def unverified(axioms: Iterable[Axiom], quota: Mapping[Cell, int], rng: np.random.Generator) -> Iterator[tuple[Equation, int]]:
-    """Yield equations with their labels until a quota is filled: correct ones first, then mutants of those accepted until then.
-
-    All of them have different canonical keys.
-    """
+    """Yield different equations with labels until a quota is filled: correct ones, then mutants of those accepted so far."""
     axioms = sorted(axioms, key=lambda axiom: axiom.equation.depth)  # x = x comes before 0 + x = x
     dictionary, seen, left = Dictionary(axioms, rng), set[str](), Counter(quota)
     deepest = max(depth for depth, _ in left)

@@ -70,67 +70,66 @@ class Text(Preset):
         while left:
             writer = Writer(lexicon, int(rng.integers(TOPICS)), rng)
             for _ in range(min(left, int(rng.integers(8, 31)))):
-                words, depth = writer.sentence()
-                yield {"text": " ".join(words), "depth": depth, "label": None}
+                words = writer.sentence()
+                yield {"text": " ".join(words), "depth": writer.deepest, "label": None}
                 left -= 1
 
 
 @dataclass
 class Writer:
-    """Writes sentences of one document. topic: whose words are favoured. rng: draws everything."""
+    """Writes sentences of one document. topic: whose words are favoured. rng: draws everything.
+
+    deepest: how deeply the clauses of the last sentence are nested, from 1 on.
+    """
 
     lexicon: Lexicon
     topic: int
     rng: np.random.Generator
+    deepest: int = 0
 
-    def sentence(self) -> tuple[list[str], int]:
-        """Return the words of a sentence and how deeply its clauses are nested, from 1 on."""
-        words, depth = self.clause(1)
+    def sentence(self) -> list[str]:
+        """Return the words of a sentence."""
+        self.deepest = 0
+        words = self.clause(1)
         if self.rng.random() < 0.15:
-            quoted, inner = self.clause(2)
-            words, depth = [*words, ":", "«", *quoted, "»"], max(depth, inner)
+            words = [*words, ":", "«", *self.clause(2), "»"]
         link = [pick(LINKS, self.rng), ","] if self.rng.random() < 0.2 else []
-        return [*link, *words, "."], depth
+        return [*link, *words, "."]
 
-    def clause(self, level: int) -> tuple[list[str], int]:
-        """Return the words of a clause and the deepest level in it; `level` is that of the clause."""
-        subject, agreement, depth = self.phrase(level)
-        predicate, deepest = self.predicate(agreement, level)
-        return [*subject, *predicate], max(depth, deepest)
+    def clause(self, level: int) -> list[str]:
+        """Return the words of a clause at a level."""
+        subject, agreement = self.phrase(level)
+        return [*subject, *self.predicate(agreement, level)]
 
-    def predicate(self, agreement: Agreement, level: int) -> tuple[list[str], int]:
-        """Return a verb with what depends on it, and the deepest level in it. agreement: of the subject."""
+    def predicate(self, agreement: Agreement, level: int) -> list[str]:
+        """Return a verb with what depends on it. agreement: of the subject."""
+        self.deepest = max(self.deepest, level)
         verb, kind = self._inflected("verb", agreement), self.rng.random()
         if kind < 0.12 and level < DEEPEST:
-            words, depth = self.clause(level + 1)
-            return [verb, "ke", *words], depth
-        if kind < 0.6:
-            words, _, depth = self.phrase(level)
-            return [verb, *words], depth
-        return [verb], level
+            return [verb, "ke", *self.clause(level + 1)]
+        return [verb, *self.phrase(level)[0]] if kind < 0.6 else [verb]
 
-    def phrase(self, level: int) -> tuple[list[str], Agreement, int]:
-        """Return a noun with all that belongs to it, its agreement, and the deepest level in it."""
+    def phrase(self, level: int) -> tuple[list[str], Agreement]:
+        """Return a noun with all that belongs to it, and its agreement."""
+        self.deepest = max(self.deepest, level)
         noun, number = self._stem("noun"), int(self.rng.random() < 0.35)
-        agreement, depth = noun % CLASSES + CLASSES * number, level
+        agreement = noun % CLASSES + CLASSES * number
         adjectives = [self._inflected("adjective", agreement) for _ in range(int(self.rng.geometric(0.7)) - 1)]
         determiner = DETERMINERS["the" if self.rng.random() < 0.6 else "a"][agreement]
         words = [determiner, *adjectives, self.lexicon.stems["noun"][noun] + PLURAL * number]
         kind = self.rng.random()
         if kind < 0.2:
-            if self.rng.random() < 0.3:
-                place, _, depth = self.phrase(level)
-            else:
-                place = [self.lexicon.stems["noun"][self._stem("noun")]]
+            is_phrase = self.rng.random() < 0.3
+            place = self.phrase(level)[0] if is_phrase else [self.lexicon.stems["noun"][self._stem("noun")]]
             words += [pick(PLACES, self.rng), *place]
         elif kind < 0.4 and level < DEEPEST:
             if self.rng.random() < 0.5:  # who sees the house
-                relative, depth = self.predicate(agreement, level + 1)
+                relative = self.predicate(agreement, level + 1)
             else:  # whom the man sees: two nouns, then their verbs in the other order
-                inner, other, depth = self.phrase(level + 1)
+                inner, other = self.phrase(level + 1)
                 relative = [*inner, self._inflected("verb", other)]
             words += ["qui", *relative]
-        return words, agreement, depth
+        return words, agreement
 
     def _stem(self, kind: str) -> int:
         """Draw the index of a stem: one of the topic's favourites, or any."""

@@ -47,7 +47,7 @@ def test_clauses_are_nested_up_to_the_limit_and_quotes_are_closed(folder):
     writer = text.Writer(text.make_lexicon(1), 0, np.random.default_rng(0))
     depths = Counter()
     for _ in range(3000):
-        words, depth = writer.sentence()
+        words, depth = writer.sentence(), writer.deepest
         depths[depth] += 1
         assert depth <= 1 + sum(word in ("ke", "qui", "«") for word in words)
         assert (words.count("«"), words.count("»")) in ((0, 0), (1, 1)) and words[-1] == "."

@@ -1,37 +1,34 @@
-"""The functions of equations: their branches, poles, growth, the limits within which a value is defined, and their values.
+"""Values in many digits, at one point on demand: midpoints in 80 digits, and balls (complex intervals) in any precision.
 
-In complex128, a value that cannot be trusted is marked as doubtful. In many digits, FLINT evaluates midpoints in 80 digits and
-balls (complex intervals) in any precision. A midpoint that is only rounding noise becomes zero, without proof. A ball is what
-is known for certain. A ball that contains zero, or whose real or imaginary part does, may be zero. It is taken as zero if its
-radius is only rounding noise in the given precision, because otherwise no function could be evaluated on its cut; with more
-digits, what is not zero separates from it.
+A midpoint that is only rounding noise becomes zero, without proof. A ball is what is known for certain. A ball that contains
+zero, or whose real or imaginary part does, may be zero. It is taken as zero if its radius is only rounding noise in the given
+precision, because otherwise no function could be evaluated on its cut; with more digits, what is not zero separates from it.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from flint import acb, arb  # 1.2 to 2.9 us for a function in 80 digits, mpmath 11 to 34
+from flint import acb, arb, ctx  # 1.2 to 2.9 us for a function in 80 digits, mpmath 11 to 34
 
 from dgl_treestack.errors import ExpressionError, unknown
-from dgl_treestack.expression.operators import MATH, leaf_value
+from dgl_treestack.expression.operators import leaf_value
+
+if TYPE_CHECKING:
+    from dgl_treestack.truth.evaluation import Value
 
 LARGEST = 1e20  # beyond, and below its reciprocal, a value is undefined
 LOG_LARGEST = 46.0
 SATURATED = 23.0  # where tanh is 1 in 20 digits
-TRUSTED = 1e6  # complex128 is trusted between 1/TRUSTED and TRUSTED
-_SATURATED = 6.0
 
 BUDGET = 200_000  # operations in 80 digits per judged equation, about a second
 DIGITS, BITS = 80, 270
 PRECISIONS = (270, 540, 1440)  # bits of balls, the last of them 430 digits
 _NOISE = 2.0**-200  # about 1e-60: a midpoint this small relative to its operands is zero
 _ZERO, _ONE = acb(0), acb(1)
-
-CONSTANTS = {"Pi": np.pi, "Exp1": np.e, "NaN": np.nan, "Infinity": np.nan}
 
 # Inverse function -> the axis of its cut, and the open interval of that axis without a cut.
 BRANCHES: dict[str, tuple[str, float, float]] = {
@@ -43,7 +40,6 @@ RECIPROCAL_ARGUMENT = {"acsc": "asin", "asec": "acos", "acot": "atan", "acsch": 
 # Function -> the part of its argument, "real" or "imag", in which it saturates.
 SATURATING = {"tan": "imag", "cot": "imag", "tanh": "real", "coth": "real"}
 RECIPROCAL_VALUE = {"csc": "sin", "sec": "cos", "csch": "sinh", "sech": "cosh"}
-NEVER_ZERO = ("exp", "sec", "csc", "sech", "csch")
 QUOTIENTS = {"tan": ("sin", "cos"), "cot": ("cos", "sin"), "tanh": ("sinh", "cosh"), "coth": ("cosh", "sinh")}
 # Function -> the part of its argument in which it grows exponentially.
 GROWING = {
@@ -60,75 +56,6 @@ def fraction_of(kind: str, text: str) -> Fraction:
         raise ExpressionError(unknown("leaf class", kind, ("Symbol", "Integer", "Number", "Pi", "Exp1")))
     in_range = not value or 1 / Fraction(LARGEST) < abs(value) < Fraction(LARGEST)
     return value if in_range else Fraction(10) ** 30  # out of range too, and small enough for a float
-
-
-def apply(name: str, arguments: Sequence[np.ndarray], doubts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the value of an operator at every point, and where it is doubtful, from the values and doubts of its children.
-
-    Raises ExpressionError for an operator without numeric value.
-    """
-    doubt = doubts[0] | doubts[1] if len(doubts) == 2 else doubts[0].copy()
-    function = MATH[name].value
-    if function is None:
-        raise ExpressionError(f"The operator {name!r} has no numeric value.")
-    with np.errstate(all="ignore"):  # NumPy warns of values that are marked as doubtful here
-        number = function(*arguments)
-        if name == "Pow" and (zero := arguments[0] == 0).any():
-            exponent = arguments[1]  # our convention: `0**0` is 1, `0**z` is 0 for Re z > 0, otherwise undefined
-            powers_of_zero = np.where(exponent == 0, 1.0, np.where(exponent.real > 0, 0.0, np.nan))
-            number[zero] = powers_of_zero[zero]
-        x = arguments[0]
-        if name in NEVER_ZERO:
-            doubt |= number == 0  # underflow; (1/z)**11013 once passed for zero
-        if name == "Pow":
-            doubt |= (number == 0) & (x != 0)
-        elif name == "Add":
-            a, b = np.abs(x), np.abs(arguments[1])
-            large = np.maximum(a, b)
-            doubt |= (np.abs(number) < large / TRUSTED) | ((np.minimum(a, b) < large / TRUSTED) & (a != 0) & (b != 0))
-        elif name in BRANCHES:
-            doubt |= _near_cut(x, *BRANCHES[name])
-        elif name in RECIPROCAL_ARGUMENT:
-            doubt |= _near_cut(1 / x, *BRANCHES[RECIPROCAL_ARGUMENT[name]])
-        elif name in SATURATING:
-            doubt |= np.abs(getattr(x, SATURATING[name])) > _SATURATED
-        elif name == "log":
-            doubt |= (np.abs(arguments[1] - 1) < 1e-4) | (np.abs(x - 1) < 1e-4)
-        if name in RECIPROCAL_ARGUMENT:  # NumPy's arctan(1/0) is pi/2
-            undefined = np.isnan(arguments[0]) | (arguments[0] == 0)
-        else:  # NumPy's nan**0 is 1
-            undefined = np.isnan(arguments[0] if len(arguments) == 1 else arguments[0] + arguments[1])
-        number[undefined] = np.nan
-        return drop_noise(number, doubt)
-
-
-def _near_cut(x: np.ndarray, axis: str, low: float, high: float) -> np.ndarray:
-    """Return where `x` is on a cut or close to a branch point. The cut is an axis without the open interval (low, high)."""
-    along, off = parts_of(x, axis)
-    on_axis = np.abs(off) <= 1e-4 * (1 + np.abs(along))
-    exactly = np.abs(off) <= 1e-9 * (1 + np.abs(along))
-    free = (along > low) & (along < high)
-    ends = (np.abs(along - low) < 1e-4) | (np.abs(along - high) < 1e-4)
-    return (exactly & ~free) | (on_axis & ends)
-
-
-def parts_of(number: Any, axis: str) -> tuple[Any, Any]:
-    """Return the part of a number along an axis, "real" or "imag", and the other one."""
-    return (number.real, number.imag) if axis == "real" else (number.imag, number.real)
-
-
-def drop_noise(number: np.ndarray, doubt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Drop rounding noise from real and imaginary parts; mark out-of-range values undefined and untrusted ones doubtful."""
-    number = np.ascontiguousarray(number)
-    with np.errstate(all="ignore"):
-        size = np.abs(number)
-        parts = number.view(float).reshape(-1, 2)
-        parts[np.abs(parts) <= 1e-13 * size[:, None]] = 0.0
-        doubt |= ~(size <= TRUSTED) | ((size < 1 / TRUSTED) & (size != 0))
-        outside = ~(size <= LARGEST)
-    if outside.any():
-        number[outside] = np.nan
-    return number, doubt
 
 
 class Unresolved(Exception):
@@ -256,6 +183,11 @@ def exceeds_limits(name: str, x: Any) -> bool:
     return name in GROWING and bool(abs(getattr(complex(x), GROWING[name])) > LOG_LARGEST)
 
 
+def parts_of(number: Any, axis: str) -> tuple[Any, Any]:
+    """Return the part of a number along an axis, "real" or "imag", and the other one."""
+    return (number.real, number.imag) if axis == "real" else (number.imag, number.real)
+
+
 def at_branch_point(x: Any, axis: str, noise: Midpoints | Intervals) -> Any:
     """Return the branch point on an axis, 1 or i or their negatives, if only noise separates `x` from it, else `x`.
 
@@ -273,3 +205,89 @@ def magnitude(number: Any) -> float:
     """Return the magnitude of a number in many digits, infinite where abs() would raise."""
     rough = complex(number)
     return math.hypot(rough.real, rough.imag)
+
+
+COSTS = dict(zip((0, *PRECISIONS), (1, 1, 2, 10), strict=True))  # of an operation, in operations of the first precision
+# FLINT's radius of a complex atan grows by a third in every step, so chains of thousands stay unresolved.
+UNRESOLVED = "unresolved"  # the digits do not suffice to say which value, or whether there is one
+
+
+def children_first(root: "Value") -> list["Value"]:
+    """Return the distinct values of a root and below it, children before parents."""
+    order: dict[Value, None] = {}
+    pending = [(root, False)]
+    while pending:
+        value, children_done = pending.pop()
+        if children_done:
+            order[value] = None
+        elif value not in order:
+            pending.append((value, True))
+            pending.extend((child, False) for child in value.children)
+    return list(order)
+
+
+@dataclass(eq=False)
+class Exact:
+    """Evaluation of single points in many digits, each distinct subtree once, within a budget of operations.
+
+    Of no bits, a value is a midpoint in 80 digits, whose noise is zero; it is kept by the `Value`. Of some of `PRECISIONS`, it
+    is a ball, or UNRESOLVED, and kept here.
+    """
+
+    budget: int
+    _order: Callable[["Value"], list["Value"]] = field(default_factory=lambda: cache(children_first), init=False, repr=False)
+    _balls: dict[tuple[int, int], dict["Value", Any]] = field(default_factory=dict, init=False, repr=False)
+
+    def value(self, root: "Value", point: int, bits: int = 0, variables: Mapping[str, Any] | None = None) -> Any:
+        """Return the value of a subtree at a point, None where it is undefined.
+
+        Beyond the budget, a midpoint is None and a ball UNRESOLVED. variables: balls in place of the variables at the point.
+        """
+        if not bits and (0 if root.constant else point) in root.exact:
+            return root.exact[0 if root.constant else point]
+        noise, order = (INTERVALS[bits] if bits else MIDPOINTS), self._order(root)
+        constant, varying = (self._balls.setdefault((at, bits), {}) for at in (-1, point))
+        if variables is not None:
+            varying = {value: variables[value.text or ""] for value in order if value.name == "Symbol"}
+        store: dict[Any, Any]
+        key: Any
+        with ctx.workprec(bits or BITS):
+            for value in order:  # the root is the last
+                if bits:
+                    store, key = (constant if value.constant else varying), value
+                else:
+                    store, key = value.exact, 0 if value.constant else point
+                if key in store:
+                    continue
+                if self.budget <= 0:
+                    return UNRESOLVED if bits else None
+                self.budget -= COSTS[bits]
+                if bits:
+                    arguments = [(constant if child.constant else varying)[child] for child in value.children]
+                else:
+                    arguments = [child.exact[0 if child.constant else point] for child in value.children]
+                try:
+                    if value.text is not None:
+                        store[key] = _leaf(value, point, noise)
+                    elif None in arguments:
+                        store[key] = None
+                    elif bits and UNRESOLVED in arguments:
+                        store[key] = UNRESOLVED
+                    else:
+                        store[key] = apply_exactly(value.name, arguments, noise)
+                except Unresolved:
+                    store[key] = UNRESOLVED
+        return store[key]
+
+
+def _leaf(leaf: "Value", point: int, noise: Midpoints | Intervals) -> Any:
+    """Return the value of a leaf at a point in the current precision, None for a leaf without value."""
+    if leaf.name == "Symbol":
+        number = leaf.exact.get(point)
+        return noise.reduced(acb(complex(leaf.number[point])) if number is None else number)
+    if leaf.name in ("Pi", "Exp1"):
+        return acb.pi() if leaf.name == "Pi" else acb(arb.const_e())
+    if leaf.name in ("NaN", "Infinity"):
+        return None
+    fraction = fraction_of(leaf.name, leaf.text or "")
+    return noise.reduced(acb(fraction.numerator) / fraction.denominator)
