@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,14 @@ from dgl_treestack.errors import DataError
 from dgl_treestack.expression.operators import Signature
 from dgl_treestack.model.dataset import Batch, Dataset, measure
 from dgl_treestack.model.model import Model
+from dgl_treestack.model.recorded import RecordedResults, Results, attempt
 from dgl_treestack.processes import Jobs, workers
 from dgl_treestack.runs.run import Run
 
 BATCH = 256
 # Examples that are prepared at once: whole batches, so that processes which share a file give the same scores.
 PART = 20 * BATCH
+LEAST = 8 * BATCH  # examples for which answers are worth a record
 
 
 @dataclass(frozen=True)
@@ -58,24 +60,57 @@ def subnormals_as_zero() -> Iterator[None]:
 
 
 @torch.no_grad()
-def score(model: Model, dataset: Dataset, engine: str = "levels", world: World = ALONE) -> Score:
-    """Return loss and accuracy over a labelled data set, in evaluation mode. world: processes that share it out."""
+def score(
+    model: Model,
+    dataset: Dataset,
+    engine: str = "levels",
+    world: World = ALONE,
+    recorded: RecordedResults | None = None,
+) -> Score:
+    """Return loss and accuracy over a labelled data set, in evaluation mode.
+
+    world: processes that share it out. recorded: of `recorded_scores` with the same arguments.
+    """
     losses: list[float] = []
     correct: list[bool] = []
-    for batch, output in _outputs(model, dataset, engine, world):
-        losses += model.losses(output, batch).tolist()
-        correct += model.correct(output, batch).tolist()
+    # Read at the end: a GPU need not wait.
+    for of_losses, of_correct in list(recorded or _results(model, dataset, engine, partial(_judged, model), world)):
+        losses += of_losses.tolist()
+        correct += of_correct.tolist()
     loss, right, outputs = world.sums(sum(losses), sum(correct), len(losses))
     return Score(loss / max(outputs, 1), 100 * right / max(outputs, 1))
 
 
-def _outputs(model: Model, dataset: Dataset, engine: str, world: World = ALONE) -> Iterator[tuple[Batch, Tensor]]:
-    """Yield the batches of a data set and the model's outputs, in evaluation mode."""
+def _judged(model: Model, output: Tensor, batch: Batch) -> tuple[Tensor, ...]:
+    return model.losses(output, batch), model.correct(output, batch)
+
+
+def _answered(model: Model, output: Tensor, batch: Batch) -> tuple[Tensor, ...]:
+    return output, model.correct(output, batch)
+
+
+def recorded_scores(model: Model, dataset: Dataset, engine: str, world: World = ALONE) -> RecordedResults | None:
+    """Return what `score` is given to score a data set again and again; None where nothing is recorded."""
+    return _recorded(model, dataset, engine, partial(_judged, model), world)
+
+
+def _recorded(model: Model, dataset: Dataset, engine: str, results: Results, world: World) -> RecordedResults | None:
+    chosen = np.split(np.arange(len(dataset)), range(BATCH, len(dataset), BATCH))
+    if engine == "topo" or world.size > 1:
+        return None
+    make = partial(RecordedResults, model, dataset, chosen, results)
+    return attempt(next(model.parameters()).device, "Evaluation", lambda record: make(record=record))
+
+
+def _results(
+    model: Model, dataset: Dataset, engine: str, results: Results, world: World = ALONE
+) -> Iterator[tuple[Tensor, ...]]:
+    """Yield the results of the batches of a data set, in evaluation mode."""
     model.eval()
     for batch in dataset.batches(BATCH, next(model.parameters()).device, world):
         with subnormals_as_zero():
             output = model(batch, engine)
-        yield batch, output
+        yield results(output, batch)
 
 
 @torch.no_grad()
@@ -87,9 +122,11 @@ def answers(model: Model, dataset: Dataset, engine: str = "levels", group_by: st
     """
     outputs: list[Any] = []
     correct: list[bool] = []
-    for batch, output in _outputs(model, dataset, engine):
+    results = partial(_answered, model)
+    recorded = _recorded(model, dataset, engine, results, ALONE) if len(dataset) >= LEAST else None
+    for output, is_correct in recorded or _results(model, dataset, engine, results):
         outputs += output.tolist()
-        correct += model.correct(output, batch).tolist()
+        correct += is_correct.tolist()
     place = dataset.example_of_output.tolist()
     examples, items = [dataset.examples[i] for i in place], [dataset.items[i] for i in place]
     nodes, is_judged = dataset.nodes.tolist(), (~np.isnan(dataset.targets)).tolist()
