@@ -31,11 +31,11 @@ from dgl_treestack.tasks import NodeStates
 
 AHEAD = 4  # batches that are prepared ahead
 SAMPLES = 20  # batches of which capacities are measured
+PADDING = {"lengths": 1, "paths": -1, "value_class": -1}  # of arrays by name, in place of zeros
 BUCKETS = 6  # shapes of sequences, at most
 MOST_PADDING = 16  # ratio of padded to real tokens; plain steps group sequences by length from 4 on, and wait for Python
 Made = TypeVar("Made")
 Record = Callable[[Callable[[], None]], Callable[[], object]]  # runs a function, and returns one that repeats its operations
-Results = Callable[[Tensor, Batch], tuple[Tensor, ...]]  # outputs (B, ...) and their batch -> tensors (B, ...)
 Generator: TypeAlias = np.random.Generator | None
 logger = logging.getLogger(__name__)
 
@@ -59,15 +59,13 @@ def cuda_graph(step: Callable[[], None]) -> Callable[[], object]:
     return graph.replay
 
 
-def attempt(device: torch.device, what: str, make: Callable[[Record], Made], fault: str = "") -> Made | None:
-    """Return what a function makes of the recorder of a device; None where there is none.
-
-    None, too, and a warning with the reason, if there is a fault or the function raises RuntimeError. what: is recorded.
-    """
+def attempt(device: torch.device, what: str, make: Callable[..., Made], fault: str = "") -> Made | None:
+    """Return what a function makes of the recorder of a device. None where there is none; and, with a warning that what is
+    recorded is so no more, if there is a fault or the function raises RuntimeError."""
     record = recorder(device)
     if record is not None and not fault:
         try:
-            return make(record)
+            return make(record=record)
         except RuntimeError as error:
             fault = str(error).partition("\n")[0]
     if record is not None:
@@ -75,32 +73,59 @@ def attempt(device: torch.device, what: str, make: Callable[[Record], Made], fau
     return None
 
 
-class Written(NamedTuple):
-    """The sequences of a batch: what `Encoder.written` returns, and for every node that is read the index of its sequence."""
+def room(counts: np.ndarray) -> int:
+    """Return the capacity for counts of some batches, with a margin unless all are equal."""
+    return int(counts.max()) if (counts == counts[0]).all() else capacity(int(counts.max()))
 
-    sequences: tuple[np.ndarray, ...]
-    of_node: np.ndarray
+
+class Arrays:
+    """Arrays of a batch as parts of a buffer, padded to the largest of some samples.
+
+    shapes: by name; PADDING or zeros are beyond the arrays of a batch.
+    """
+
+    def __init__(self, samples: Sequence[Mapping[str, np.ndarray]]):
+        any_batch = {name: array for arrays in samples for name, array in arrays.items()}
+        self.reals = {name for name, array in any_batch.items() if array.dtype.kind == "f"}
+        shapes = {name: [arrays.get(name, like[:0]).shape for arrays in samples] for name, like in any_batch.items()}
+        self.shapes = {name: tuple(room(np.array(sizes)) for sizes in zip(*of, strict=True)) for name, of in shapes.items()}
+
+    def sizes(self) -> dict[str, int]:
+        return {name: math.prod(shape) for name, shape in self.shapes.items()}
+
+    def fill(self, part: Mapping[str, np.ndarray], arrays: Mapping[str, np.ndarray]) -> bool:
+        """Fill the parts; return whether the arrays fit."""
+        for name, array in arrays.items():
+            shape = self.shapes.get(name, (0,))
+            if any(count > most for count, most in zip(array.shape, shape, strict=False)):
+                return False
+            padded = part[name].view(np.float64 if name in self.reals else np.int64).reshape(shape)
+            padded[:] = PADDING.get(name, 0)
+            padded[tuple(slice(count) for count in array.shape)] = array
+        return True
+
+    def tensors(self, part: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the parts as arrays."""
+        dtype = {name: torch.float64 if name in self.reals else torch.int64 for name in self.shapes}
+        return {name: part[name].view(dtype[name]).view(shape) for name, shape in self.shapes.items()}
 
 
 class SequencePlan(Parts):
-    """Sequences padded to fixed shapes, those of tokens, lengths and paths. nodes: of a batch, at most. See `StaticPlan`."""
+    """Sequences padded to fixed shapes: what `Encoder.written` returns, and `row`, by node, the index of its sequence."""
 
-    def __init__(self, shapes: Sequence[tuple[int, ...]], nodes: int, further: Mapping[str, int], device: torch.device):
-        self.shapes = dict(zip(("tokens", "lengths", "paths"), shapes, strict=False))
-        super().__init__({"row": nodes, **{name: math.prod(shape) for name, shape in self.shapes.items()}, **further}, device)
+    def __init__(self, samples: Sequence[dict[str, np.ndarray]], length: int, further: dict[str, int], device: torch.device):
+        self.arrays = Arrays(samples)
+        shapes = self.arrays.shapes
+        shapes |= {name: (shape[0], length, *shape[2:]) for name, shape in shapes.items() if len(shape) > 1}
+        super().__init__({**self.arrays.sizes(), **further}, device)
 
-    def indices(self, written: Written) -> np.ndarray | None:
+    def indices(self, written: Mapping[str, np.ndarray]) -> np.ndarray | None:
         """Return the content of the buffer for a batch, None if the batch does not fit."""
         content = np.zeros(len(self.buffer), dtype=np.int64)
-        part, nodes = self.split(content), len(written.of_node)
-        fits = nodes <= len(part["row"]) and len(part["tokens"]) <= MOST_PADDING * written.sequences[1].sum()
-        for (name, shape), values, beyond in zip(self.shapes.items(), written.sequences, (0, 1, -1), strict=False):
-            if not fits or any(longer > length for longer, length in zip(values.shape, shape, strict=True)):
-                return None
-            part[name][:] = beyond
-            part[name].reshape(shape)[tuple(slice(length) for length in values.shape)] = values
-        part["row"][:nodes], part["present"][-1] = written.of_node, 1
-        return content
+        part = self.split(content)
+        part["present"][-1] = 1
+        is_padding = len(part["tokens"]) > MOST_PADDING * written["lengths"].sum()
+        return None if is_padding or not self.arrays.fill(part, written) else content
 
 
 class Prepared(NamedTuple):
@@ -109,11 +134,6 @@ class Prepared(NamedTuple):
     plan: int
     content: Tensor
     outputs: int
-
-
-def room(counts: np.ndarray) -> int:
-    """Return the capacity for counts of some batches, with a margin unless all are equal."""
-    return int(counts.max()) if (counts == counts[0]).all() else capacity(int(counts.max()))
 
 
 class Recorded:
@@ -148,17 +168,11 @@ class Recorded:
             return [StaticPlan(rows, model.cell, model.signature, self.device, sizes)]
         if not all(head.is_ours() for head in self.heads):
             raise RuntimeError("A task of your own may read any node, and which ones an encoder reads is known before.")
-        nodes = room(np.array([len(written.of_node) for written in rows]))
-        shapes = np.array([(*written.sequences[0].shape, written.sequences[-1].shape[-1]) for written in rows])
-        count, longest, depth = room(shapes[:, 0]), capacity(shapes[:, 1].max()), capacity(shapes[:, 2].max())
-        shorter = np.ceil(np.quantile(shapes[:, 1], np.arange(1, BUCKETS) / BUCKETS) / 8) * 8
+        lengths = np.array([written["tokens"].shape[1] for written in rows])
+        shorter = 8 * np.ceil(np.quantile(lengths, np.arange(1, BUCKETS) / BUCKETS) / 8)
         sizes["present"] = len(model.signature.names) + 2
-        return [
-            SequencePlan(
-                [(count, length), (count,), (count, length, depth)][: len(rows[0].sequences)], nodes, sizes, self.device
-            )
-            for length in sorted({longest, *shorter.astype(int).tolist()})
-        ]
+        buckets = sorted({capacity(lengths.max()), *shorter.astype(int).tolist()})
+        return [SequencePlan(rows, length, sizes, self.device) for length in buckets]
 
     def _batches(self, plan: Parts, like: Batch) -> list[Batch]:
         """The outputs of every head that has any, which are parts of the buffer of a plan."""
@@ -180,9 +194,10 @@ class Recorded:
         reads_sides = np.array([head.compares_sides for head in self.heads])[batch.task]
         read = np.concatenate([batch.sides.numpy()[reads_sides].ravel(), batch.roots.numpy()[~reads_sides]])
         tops, position = model.cell.distinct(nodes, read)
-        of_node = np.zeros(size(batch.trees), dtype=np.int64)
-        of_node[read] = position
-        return Written(model.cell.written(Trees.below(nodes, tops, model.cell.leaves)), of_node)
+        row = np.zeros(size(batch.trees), dtype=np.int64)
+        row[read] = position
+        written = model.cell.written(Trees.below(nodes, tops, model.cell.leaves))
+        return dict(zip(("row", "tokens", "lengths", "paths"), (row, *written), strict=False))
 
     def record(self, record: Record, step: Callable[[int], None]) -> None:
         """Record a function of the number of a plan, for each, with buffers of zeros: a batch without outputs."""
@@ -247,23 +262,27 @@ class Recorded:
         cell, plan = self.model.cell, self.plans[number]
         part = plan.part
         if isinstance(cell, Encoder):
-            vectors = cell.read(*(part[name].view(shape) for name, shape in plan.shapes.items()), fixed=True)
-            return partial(States({"h": vectors}, part["row"]).of, "h")
+            row, *written = plan.arrays.tensors(part).values()
+            return partial(States({"h": cell.read(*written, fixed=True)}, row).of, "h")
         noise = noise_of_nodes(cell, part["ids"], part["key"][0]) if self.is_random else {}
         return partial(compute_static(plan, cell, noise=noise).of, "h")
 
 
-class RecordedResults(Recorded):
-    """Results of a model in evaluation mode for batches of a data set, in order; those that do not fit are not recorded.
+def results(model: Model, output: Tensor, batch: Batch, *, scored: bool) -> tuple[Tensor, Tensor]:
+    """Return the losses of outputs, or else the outputs, and 1 for a correct output, else 0."""
+    return model.losses(output, batch) if scored else output, model.correct(output, batch)
 
-    chosen: positions of the examples of the batches. results: of the outputs of a batch, tensors of the same length.
+
+class RecordedResults(Recorded):
+    """The results of a model in evaluation mode for batches of a data set, in order, see `results`.
+
+    chosen: positions of the examples of the batches, of which those that do not fit are not recorded.
     """
 
-    def __init__(self, model: Model, dataset: Dataset, chosen: Sequence[np.ndarray], results: Results, *, record: Record):
+    def __init__(self, model: Model, dataset: Dataset, chosen: Sequence[np.ndarray], *, scored: bool, record: Record):
         samples = [chosen[i] for i in np.unique(np.linspace(0, len(chosen) - 1, SAMPLES).astype(int))]
         super().__init__(model.eval(), dataset, samples)
-        self.chosen, self.results = chosen, results
-        self.values: list[tuple[Tensor, ...]] = [()] * len(self.plans)
+        self.chosen, self.scored, self.values = chosen, scored, [()] * len(self.plans)
         self.kept = list(self.prepare(chosen)) if len(dataset.forest.nodes) <= MOST_KEPT else None
         self.record(record, self._step)
 
@@ -274,7 +293,7 @@ class RecordedResults(Recorded):
         for positions, prepared in zip(self.chosen, self.kept or self.prepare(self.chosen), strict=True):
             if prepared is None:
                 batch = self.dataset.batch(positions, self.device)
-                yield self.results(self.model(batch), batch)
+                yield results(self.model, self.model(batch), batch, scored=self.scored)
             else:
                 self.replay(prepared)
                 yield tuple([values[: prepared.outputs].clone() for values in self.values[prepared.plan]])
@@ -282,5 +301,6 @@ class RecordedResults(Recorded):
     @torch.no_grad()
     def _step(self, number: int) -> None:
         h, place = self.node_states(number), self.plans[number].part["place"]
-        of_heads = [self.results(self.model.outputs(h, batch), batch) for batch in self.batches[number]]
+        outputs = [(self.model.outputs(h, batch), batch) for batch in self.batches[number]]
+        of_heads = [results(self.model, *of_head, scored=self.scored) for of_head in outputs]
         self.values[number] = tuple([torch.cat(values)[place] for values in zip(*of_heads, strict=True)])

@@ -104,7 +104,7 @@ class NodeSignals(nn.Module):
     ) -> dict[str, np.ndarray]:
         """Return what `loss` reads of a batch besides the states of the nodes `node` (M,). Arguments as of `forward`.
 
-        For values, if any is known, `value`, `status`, `weight` and `mine`, see `_value_loss`; for equivalence `row` (n,),
+        For values, if any is known, `value`, `status`, `weight` and `mine`, see `_value_loss`; for equivalence `chosen` (n,),
         indices of chosen nodes among the M, and `value_class` (n,).
         """
         subtree, node = np.unique(trees.subtree, return_index=True)
@@ -120,7 +120,7 @@ class NodeSignals(nn.Module):
             arrays |= {"weight": np.bincount(height)[height] ** -0.5, "mine": np.flatnonzero(distinct.is_mine[has_value])}
         if self.equivalence:
             chosen = self._choose_subtrees(targets.value_class[subtree], generator)
-            arrays |= {"row": chosen, "value_class": targets.value_class[subtree[chosen]]}
+            arrays |= {"chosen": chosen, "value_class": targets.value_class[subtree[chosen]]}
         return arrays
 
     def loss(self, h: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -132,8 +132,8 @@ class NodeSignals(nn.Module):
         if "value" in tensors:
             value, weight, mine = tensors["value"].to(h), tensors["weight"].to(h), tensors.get("mine", slice(None))
             loss = loss + self.value * self._value_loss(h, value, tensors["status"], weight, mine)
-        if "row" in tensors:
-            loss = loss + self.equivalence * self._equivalence_loss(h[tensors["row"]], tensors["value_class"])
+        if "chosen" in tensors:
+            loss = loss + self.equivalence * self._equivalence_loss(h[tensors["chosen"]], tensors["value_class"])
         return loss
 
     def _choose_subtrees(self, value_class: np.ndarray, generator: np.random.Generator) -> np.ndarray:

@@ -22,7 +22,7 @@ from dgl_treestack.errors import DataError
 from dgl_treestack.expression.operators import Signature
 from dgl_treestack.model.dataset import Batch, Dataset, measure
 from dgl_treestack.model.model import Model
-from dgl_treestack.model.recorded import RecordedResults, Results, attempt
+from dgl_treestack.model.recorded import RecordedResults, attempt, results
 from dgl_treestack.processes import Jobs, workers
 from dgl_treestack.runs.run import Run
 
@@ -67,50 +67,37 @@ def score(
     world: World = ALONE,
     recorded: RecordedResults | None = None,
 ) -> Score:
-    """Return loss and accuracy over a labelled data set, in evaluation mode.
-
-    world: processes that share it out. recorded: of `recorded_scores` with the same arguments.
-    """
+    """Return loss and accuracy over a labelled data set, in evaluation mode. world: processes that share it out. recorded: of
+    the function of this name with the same arguments."""
     losses: list[float] = []
     correct: list[bool] = []
-    # Read at the end: a GPU need not wait.
-    for of_losses, of_correct in list(recorded or _results(model, dataset, engine, partial(_judged, model), world)):
+    # Read at the end, so that a GPU does not wait for it.
+    for of_losses, of_correct in list(recorded or _results(model, dataset, engine, world, scored=True)):
         losses += of_losses.tolist()
         correct += of_correct.tolist()
     loss, right, outputs = world.sums(sum(losses), sum(correct), len(losses))
     return Score(loss / max(outputs, 1), 100 * right / max(outputs, 1))
 
 
-def _judged(model: Model, output: Tensor, batch: Batch) -> tuple[Tensor, ...]:
-    return model.losses(output, batch), model.correct(output, batch)
-
-
-def _answered(model: Model, output: Tensor, batch: Batch) -> tuple[Tensor, ...]:
-    return output, model.correct(output, batch)
-
-
-def recorded_scores(model: Model, dataset: Dataset, engine: str, world: World = ALONE) -> RecordedResults | None:
-    """Return what `score` is given to score a data set again and again; None where nothing is recorded."""
-    return _recorded(model, dataset, engine, partial(_judged, model), world)
-
-
-def _recorded(model: Model, dataset: Dataset, engine: str, results: Results, world: World) -> RecordedResults | None:
+def recorded(
+    model: Model, dataset: Dataset, engine: str, world: World = ALONE, *, scored: bool = True
+) -> RecordedResults | None:
+    """Return the results for a data set, recorded for use again and again; None where they are not recorded."""
     chosen = np.split(np.arange(len(dataset)), range(BATCH, len(dataset), BATCH))
-    if engine == "topo" or world.size > 1:
-        return None
-    make = partial(RecordedResults, model, dataset, chosen, results)
-    return attempt(next(model.parameters()).device, "Evaluation", lambda record: make(record=record))
+    make = partial(RecordedResults, model, dataset, chosen, scored=scored)
+    is_alike = engine != "topo" and world.size == 1
+    return attempt(next(model.parameters()).device, "Evaluation", make) if is_alike else None
 
 
 def _results(
-    model: Model, dataset: Dataset, engine: str, results: Results, world: World = ALONE
-) -> Iterator[tuple[Tensor, ...]]:
+    model: Model, dataset: Dataset, engine: str, world: World = ALONE, *, scored: bool
+) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield the results of the batches of a data set, in evaluation mode."""
     model.eval()
     for batch in dataset.batches(BATCH, next(model.parameters()).device, world):
         with subnormals_as_zero():
             output = model(batch, engine)
-        yield results(output, batch)
+        yield results(model, output, batch, scored=scored)
 
 
 @torch.no_grad()
@@ -122,9 +109,8 @@ def answers(model: Model, dataset: Dataset, engine: str = "levels", group_by: st
     """
     outputs: list[Any] = []
     correct: list[bool] = []
-    results = partial(_answered, model)
-    recorded = _recorded(model, dataset, engine, results, ALONE) if len(dataset) >= LEAST else None
-    for output, is_correct in recorded or _results(model, dataset, engine, results):
+    of_batches = recorded(model, dataset, engine, scored=False) if len(dataset) >= LEAST else None
+    for output, is_correct in of_batches or _results(model, dataset, engine, scored=False):
         outputs += output.tolist()
         correct += is_correct.tolist()
     place = dataset.example_of_output.tolist()

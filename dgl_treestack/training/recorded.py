@@ -13,9 +13,8 @@ from torch import Tensor
 from dgl_treestack._torch import foreach_
 from dgl_treestack.model.dataset import Batch, Dataset
 from dgl_treestack.model.model import Model
-from dgl_treestack.model.recorded import Generator, Prepared, Record, Recorded, room
+from dgl_treestack.model.recorded import Arrays, Generator, Prepared, Record, Recorded
 from dgl_treestack.runs.configuration import OptimizerConfig
-from dgl_treestack.tasks import NodeStates
 from dgl_treestack.training.muon import MOMENTUM, SIZE, is_matrix, orthogonalise
 from dgl_treestack.training.optimizer import RowOptimizer
 from dgl_treestack.truth.subtrees import Targets
@@ -71,10 +70,11 @@ class RecordedOptimizer:
         self.moments = [torch.zeros(sum(self.sizes), dtype=rows[0].dtype, device=device) for _ in range(2)]
         parts = zip(rows, self.steps.unbind(), *(moment.split(self.sizes) for moment in self.moments), strict=True)
         for i, (row, step, first, second) in enumerate(parts):
-            state, (first, second) = optimizer.optimizer.state[row], (first.view(row.shape), second.view(row.shape))
+            state = optimizer.optimizer.state[row]
+            of_row = {"step": step, "exp_avg": first.view(row.shape), "exp_avg_sq": second.view(row.shape)}
             if i in of_muon:
                 step.fill_("momentum" in state)
-            of_row = {"momentum": first} if i in of_muon else {"step": step, "exp_avg": first, "exp_avg_sq": second}
+                of_row = {"momentum": of_row["exp_avg"]}
             for kind, part in of_row.items():
                 if kind in state:
                     part.copy_(state[kind])
@@ -155,13 +155,10 @@ class RecordedStep(Recorded):
         targets: Targets | None = None,
     ):
         self.loss, self.clip, self.targets = loss, config.clip, targets
-        self.signals = model.signals if targets is not None else None
+        self.model = model
         arrays = [self._arrays(batch) for batch in dataset.batches_of(samples)]
-        self.shapes = {
-            name: (room(np.array([len(of_batch.get(name, ())) for of_batch in arrays])), *like.shape[1:])
-            for name, like in {name: array for of_batch in arrays for name, array in of_batch.items()}.items()
-        }
-        super().__init__(model, dataset, samples, {"rate": 1, **{name: math.prod(of) for name, of in self.shapes.items()}})
+        self.arrays = Arrays(arrays)
+        super().__init__(model, dataset, samples, {"rate": 1, **self.arrays.sizes()})
         prefixes = ["cell.leaves.number", "", *(f"heads.{name}." for name in model.heads), "signals."]
         self.optimizer = RecordedOptimizer(optimizer, config, model.signature.names, prefixes, undecayed)
         self.totals = torch.zeros(5, dtype=torch.float64, device=self.device)  # loss, outputs, correct ones, steps, first fault
@@ -169,22 +166,17 @@ class RecordedStep(Recorded):
         self.totals.zero_()
 
     def _arrays(self, batch: Batch, generator: Generator = None) -> dict[str, np.ndarray]:
-        """What the losses at nodes read of a batch, in 64 bits; a class is one more, so that padding has class -1."""
-        if self.signals is None:
+        """What the losses at nodes read of a batch."""
+        if self.model.signals is None or self.targets is None:
             return {}
-        arrays = self.signals.arrays(batch.trees, self.targets, generator or np.random.default_rng(0))
-        arrays.pop("mine", None)
-        wide = {name: array.astype(np.float64 if array.dtype.kind == "f" else np.int64) for name, array in arrays.items()}
-        return {f"signals/{name}": array + (name == "value_class") for name, array in wide.items()}
+        arrays = self.model.signals.arrays(batch.trees, self.targets, generator or np.random.default_rng(0))
+        return {name: array for name, array in arrays.items() if name != "mine"}
 
     def fill(self, part: Mapping[str, np.ndarray], batch: Batch, generator: Generator) -> bool:
         arrays = self._arrays(batch, generator)
-        for name, array in arrays.items():
-            if name not in self.shapes or len(array) > self.shapes[name][0]:
-                return False
-            part[name].view(array.dtype)[: array.size] = array.ravel()
-        part["used"][-1] = "signals/value" in arrays
-        return len(arrays.get("signals/row", "--")) > 1  # without others the loss of equivalence is no number
+        part["used"][-1] = "value" in arrays
+        has_others = len(arrays.get("chosen", "12")) > 1  # or the loss of equivalence is no number
+        return has_others and self.arrays.fill(part, arrays)
 
     def __call__(self, prepared: Prepared, rate: float) -> None:
         """Train a step with a batch from `indices`. rate: the learning rate."""
@@ -206,8 +198,8 @@ class RecordedStep(Recorded):
         losses = torch.cat([model.losses(*of_head) for of_head in outputs])
         losses = losses * weights.to(losses)
         loss = self.loss(losses, part["positions"]) * (len(weights) / weights.sum()).to(losses)
-        if self.signals is not None:
-            loss = loss + self._loss_at_nodes(h, part)
+        if model.signals is not None and (at_nodes := self.arrays.tensors(part)):
+            loss = loss + model.signals.loss(h(at_nodes["node"]), at_nodes)
         gradients = torch.autograd.grad(loss, optimizer.parameters, allow_unused=True)
         gradient = flat(gradients, optimizer.parameters)
         norm = torch.linalg.vector_norm(gradient)
@@ -221,12 +213,3 @@ class RecordedStep(Recorded):
         self.totals[:4] += counts
         is_first_fault = ~is_finite & (self.totals[4] == 0)
         self.totals[4].copy_(torch.where(is_first_fault, self.totals[3], self.totals[4]))
-
-    def _loss_at_nodes(self, h: NodeStates, part: Mapping[str, Tensor]) -> Tensor:
-        tensors = {}
-        for name, shape in self.shapes.items():
-            of_name = part[name].view(torch.float64) if name in ("signals/value", "signals/weight") else part[name]
-            tensors[name.removeprefix("signals/")] = of_name.view(shape)
-        if "value_class" in tensors:
-            tensors["value_class"] = tensors["value_class"] - 1
-        return self.signals.loss(h(tensors["node"]), tensors)

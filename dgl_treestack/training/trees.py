@@ -217,7 +217,7 @@ class TreeObjective(Objective):
             fault = "The engine is topo." if config.engine == "topo" else "Several processes share a batch."
         given = self.model.train(), self.optimizer, config.optimizer, self.train_set, samples, self.loss, self.undecayed
         make = partial(RecordedStep, *given, targets=self.targets)
-        return recorded.attempt(self.device, f"{self.run.folder.name}: training", lambda record: make(record=record), fault)
+        return recorded.attempt(self.device, f"{self.run.folder.name}: training", make, fault)
 
     def loss(self, losses: Tensor, positions: Tensor) -> Tensor:
         """Return the loss of a batch: the mean over its outputs. A subclass may weight examples.
@@ -295,7 +295,7 @@ class TreeObjective(Objective):
 
     @cached_property
     def recorded_validation(self) -> RecordedResults | None:
-        return evaluation.recorded_scores(self.model, self.validation_set, self.engine, self.world)
+        return evaluation.recorded(self.model, self.validation_set, self.engine, self.world)
 
     def validate(self, progress: Progress) -> tuple[dict[str, float], float]:
         validation = evaluation.score(self.model, self.validation_set, self.engine, self.world, self.recorded_validation)

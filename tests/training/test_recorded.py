@@ -190,7 +190,7 @@ def test_recorded_evaluation_has_the_numbers_of_other_evaluation(tmp_path, case,
     monkeypatch.setattr(evaluation, "LEAST", 16)
     replays, replay = [], recorded.Recorded.replay
     monkeypatch.setattr(recorded.Recorded, "replay", lambda self, given: replays.append(given) or replay(self, given))
-    again = evaluation.recorded_scores(model, dataset, "levels")
+    again = evaluation.recorded(model, dataset, "levels")
     plain = evaluation.score(model, dataset)
     for _ in range(2):
         score = evaluation.score(model, dataset, recorded=again)
