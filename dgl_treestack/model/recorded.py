@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from torch import Tensor
 from dgl_treestack.data.forest import columns, in_order_of_appearance, size
 from dgl_treestack.model.dataset import MOST_KEPT, Batch, Dataset
 from dgl_treestack.model.model import Model
-from dgl_treestack.propagate import Plans, States, compute_static, noise_of_nodes
+from dgl_treestack.propagate import States, compute_static, noise_of_nodes
 from dgl_treestack.propagate.levels.plan import number_rows
 from dgl_treestack.propagate.levels.static import Parts, StaticPlan, capacity
 from dgl_treestack.sequence._tokens import Trees
@@ -60,17 +60,24 @@ def cuda_graph(step: Callable[[], None]) -> Callable[[], object]:
 
 
 def attempt(device: torch.device, what: str, make: Callable[..., Made], fault: str = "") -> Made | None:
-    """Return what a function makes of the recorder of a device. None where there is none; and, with a warning that what is
-    recorded is so no more, if there is a fault or the function raises RuntimeError."""
+    """Return what a function makes of the recorder of a device; None where there is none.
+
+    With a fault, or if the function raises RuntimeError, None and a warning. what: is slower then, for the warning.
+    """
     record = recorder(device)
-    if record is not None and not fault:
-        try:
-            return make(record=record)
-        except RuntimeError as error:
-            fault = str(error).partition("\n")[0]
-    if record is not None:
-        logger.warning("%s without a CUDA graph, which is slower: %s", what, fault)
+    try:
+        if record is not None and fault:
+            raise RuntimeError(fault)
+        return None if record is None else make(record=record)
+    except RuntimeError as error:
+        _warn(what, str(error).partition("\n")[0])
     return None
+
+
+@cache
+def _warn(what: str, fault: str) -> None:
+    """Log once why something is not recorded."""
+    logger.warning("%s without a CUDA graph, which is slower: %s", what, fault)
 
 
 def room(counts: np.ndarray) -> int:
@@ -158,7 +165,7 @@ class Recorded:
         self.plans = self._plans(rows, sizes)
         if 2 * sum(any(plan.indices(of_batch) is not None for plan in self.plans) for of_batch in rows) < len(rows):
             raise RuntimeError("The sequences of a batch differ so much in length that most of the work would be padding.")
-        self.batches = [self._batches(plan, batches[0]) for plan in self.plans]
+        self.batches = [self._batches(plan.part, batches[0]) for plan in self.plans]
         self.replays: list[Callable[[], object]] = []
 
     def _plans(self, rows: list[Any], sizes: dict[str, int]) -> list[Any]:
@@ -174,16 +181,15 @@ class Recorded:
         buckets = sorted({capacity(lengths.max()), *shorter.astype(int).tolist()})
         return [SequencePlan(rows, length, sizes, self.device) for length in buckets]
 
-    def _batches(self, plan: Parts, like: Batch) -> list[Batch]:
-        """The outputs of every head that has any, which are parts of the buffer of a plan."""
-        batches, stop = [], 0
-        for task, count in enumerate(self.counts):
-            start, stop = stop, stop + count
-            if count:
-                roots, sides = plan.part["roots"][start:stop], plan.part["sides"].view(-1, 2)[start:stop]
-                targets, tasks = plan.part["targets"].view(torch.float64)[start:stop], np.full(count, task)
-                batches.append(Batch(like.trees, roots, sides, targets, tasks, Plans(self.model.signature)))
-        return batches
+    def _batches(self, part: Mapping[str, Tensor], like: Batch) -> list[Batch]:
+        """The outputs of every head that has any, as parts of a buffer."""
+        outputs = part["roots"], part["sides"].view(-1, 2), part["targets"].view(torch.float64)
+        of_heads = enumerate(zip(*(values.split(self.counts) for values in outputs), strict=True))
+        return [
+            Batch(like.trees, roots, sides, targets, np.full(len(roots), task), like.plans)
+            for task, (roots, sides, targets) in of_heads
+            if len(roots)
+        ]
 
     def _rows(self, batch: Batch) -> Any:
         """What a plan needs to know of a batch."""
@@ -282,7 +288,8 @@ class RecordedResults(Recorded):
     def __init__(self, model: Model, dataset: Dataset, chosen: Sequence[np.ndarray], *, scored: bool, record: Record):
         samples = [chosen[i] for i in np.unique(np.linspace(0, len(chosen) - 1, SAMPLES).astype(int))]
         super().__init__(model.eval(), dataset, samples)
-        self.chosen, self.scored, self.values = chosen, scored, [()] * len(self.plans)
+        self.chosen, self.scored = chosen, scored
+        self.values: dict[int, tuple[Tensor, ...]] = {}
         self.kept = list(self.prepare(chosen)) if len(dataset.forest.nodes) <= MOST_KEPT else None
         self.record(record, self._step)
 

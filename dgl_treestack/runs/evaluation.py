@@ -20,7 +20,7 @@ from dgl_treestack.data.records import Table
 from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import DataError
 from dgl_treestack.expression.operators import Signature
-from dgl_treestack.model.dataset import Batch, Dataset, measure
+from dgl_treestack.model.dataset import Dataset, measure
 from dgl_treestack.model.model import Model
 from dgl_treestack.model.recorded import RecordedResults, attempt, results
 from dgl_treestack.processes import Jobs, workers
@@ -61,11 +61,7 @@ def subnormals_as_zero() -> Iterator[None]:
 
 @torch.no_grad()
 def score(
-    model: Model,
-    dataset: Dataset,
-    engine: str = "levels",
-    world: World = ALONE,
-    recorded: RecordedResults | None = None,
+    model: Model, dataset: Dataset, engine: str = "levels", world: World = ALONE, recorded: RecordedResults | None = None
 ) -> Score:
     """Return loss and accuracy over a labelled data set, in evaluation mode. world: processes that share it out. recorded: of
     the function of this name with the same arguments."""

@@ -25,20 +25,15 @@ UNREAD = 50  # steps until their counts are read
 class RecordedOptimizer:
     """Adam or Muon of rows in operations that do not depend on the host: the rows of what a batch does not have are masked.
 
-    The state is that of the `RowOptimizer`, whose tensors become parts of one tensor each.
-    parameters: of the model, stacks whole. operators, prefixes: of names of other rows: what a batch has or not, see `used`.
+    parameters: of the model, stacks whole.
     """
 
-    def __init__(
-        self,
-        optimizer: RowOptimizer,
-        config: OptimizerConfig,
-        operators: Sequence[str],
-        prefixes: Sequence[str],
-        undecayed: Sequence[str],
-    ):
+    def __init__(self, optimizer: RowOptimizer, config: OptimizerConfig, model: Model, undecayed: Sequence[str]):
         self.config, self.keeps_zeros = config, optimizer.keeps_zeros
         names = {id(row): name for name, row in optimizer.rows.items()}
+        # What a batch has or not: operators, and what is named by the prefix of a name.
+        prefixes = ["cell.leaves.number", "", *(f"heads.{name}." for name in model.heads), "signals."]
+        columns = [*model.signature.names, *prefixes]
         rows_of: list[tuple[Tensor, list[Tensor]]] = []
         needed: list[set[str]] = []  # names of which one must be present, by row
         for linear, stack, keys_and_rows in optimizer.stacks:
@@ -53,22 +48,25 @@ class RecordedOptimizer:
         self.rows = rows = [row for _, group in rows_of for row in group]
         self.parameters = [parameter for parameter, _ in rows_of]
         device = rows[0].device
-        needs = [[float(name in names_of_row) for name in (*operators, *prefixes)] for names_of_row in needed]
+        needs = [[float(name in names_of_row) for name in columns] for names_of_row in needed]
         self.needs = torch.tensor(needs, device=device)
         self.sizes = [row.numel() for row in rows]
         self.row = torch.repeat_interleave(torch.arange(len(rows)), torch.tensor(self.sizes)).to(device)
         decays = [0.0 if names[id(row)] in undecayed else config.weight_decay for row in rows]
         self.matrices: dict[tuple[torch.Size, float], list[int]] = {}  # of Muon, by shape and weight decay: indices of rows
-        for i, (row, decay) in enumerate(zip(rows, decays, strict=True)):
+        blends = [1 - config.beta1] * len(rows)
+        for i, row in enumerate(rows):
             if config.method == "muon" and is_matrix(row) and not names[id(row)].startswith("cell.leaves."):
-                self.matrices.setdefault((row.shape, decay), []).append(i)
-        of_muon = {i for chosen in self.matrices.values() for i in chosen}
-        blends = [1 - (MOMENTUM if i in of_muon else config.beta1) for i in range(len(rows))]
-        decays = [0.0 if i in of_muon else decay for i, decay in enumerate(decays)]
-        self.decay, self.blend = (torch.tensor(values, dtype=rows[0].dtype, device=device) for values in (decays, blends))
+                self.matrices.setdefault((row.shape, decays[i]), []).append(i)
+                decays[i], blends[i] = 0.0, 1 - MOMENTUM
+        self.decay, self.blend = torch.tensor([decays, blends], dtype=rows[0].dtype, device=device)
         self.steps = torch.zeros(len(rows), device=device)
         self.moments = [torch.zeros(sum(self.sizes), dtype=rows[0].dtype, device=device) for _ in range(2)]
-        parts = zip(rows, self.steps.unbind(), *(moment.split(self.sizes) for moment in self.moments), strict=True)
+
+    def adopt(self, optimizer: RowOptimizer) -> None:
+        """Take over the state of an optimizer, which shares it from then on."""
+        of_muon = {i for chosen in self.matrices.values() for i in chosen}
+        parts = zip(self.rows, self.steps.unbind(), *(moment.split(self.sizes) for moment in self.moments), strict=True)
         for i, (row, step, first, second) in enumerate(parts):
             state = optimizer.optimizer.state[row]
             of_row = {"step": step, "exp_avg": first.view(row.shape), "exp_avg_sq": second.view(row.shape)}
@@ -79,7 +77,7 @@ class RecordedOptimizer:
                 if kind in state:
                     part.copy_(state[kind])
                 state[kind] = part
-        optimizer.recorded = rows, self.steps
+        optimizer.recorded = self.rows, self.steps
 
     def update_rows(self, rate: float) -> None:
         """Update the rows that have a gradient, after a step that was not recorded."""
@@ -120,7 +118,7 @@ class RecordedOptimizer:
         return torch.cat(results)
 
     def used(self, present: Tensor) -> Tensor:
-        """Return which rows a batch updates (rows,). present: 1 for the operators and prefixes that it has."""
+        """Return which rows a batch updates (rows,). present: (columns,) 1 for what it has."""
         return (self.needs @ present.to(self.needs) > 0) | self._kept()
 
     def _kept(self) -> Tensor:
@@ -159,11 +157,11 @@ class RecordedStep(Recorded):
         arrays = [self._arrays(batch) for batch in dataset.batches_of(samples)]
         self.arrays = Arrays(arrays)
         super().__init__(model, dataset, samples, {"rate": 1, **self.arrays.sizes()})
-        prefixes = ["cell.leaves.number", "", *(f"heads.{name}." for name in model.heads), "signals."]
-        self.optimizer = RecordedOptimizer(optimizer, config, model.signature.names, prefixes, undecayed)
+        self.optimizer = RecordedOptimizer(optimizer, config, model, undecayed)
         self.totals = torch.zeros(5, dtype=torch.float64, device=self.device)  # loss, outputs, correct ones, steps, first fault
         self.record(record, self._step)  # of no outputs: the loss is no number, so that nothing changes
         self.totals.zero_()
+        self.optimizer.adopt(optimizer)
 
     def _arrays(self, batch: Batch, generator: Generator = None) -> dict[str, np.ndarray]:
         """What the losses at nodes read of a batch."""

@@ -238,3 +238,18 @@ def test_a_recorded_step_that_diverges_changes_nothing_and_names_its_batch(tmp_p
 @pytest.mark.parametrize("changes", [{"optimizer": {"method": "AdamW"}}, {"engine": "topo"}])
 def test_other_runs_are_not_recorded(tmp_path, recording, changes):
     assert prepare(Run(tmp_path / "small-0"), small_config(tmp_path, **changes), 0).objective.recorded is None
+
+
+def test_what_cannot_be_recorded_trains_as_without_and_says_why_once(tmp_path, monkeypatch, caplog):
+    changes = {"optimizer": {"method": "muon", "gradients": "zeros"}, "model": {**TREE, "hidden": 8}}
+    plain = small_run(tmp_path / "plain", **changes)
+
+    def fault(step):
+        step()
+        raise RuntimeError("operation not permitted when stream is capturing\nsecond line")
+
+    monkeypatch.setattr(recorded, "recorder", lambda device: fault)
+    run = small_run(tmp_path / "other", **changes)
+    assert run.best.read_bytes() == plain.best.read_bytes() and run.last.read_bytes() == plain.last.read_bytes()
+    message = "without a CUDA graph, which is slower: operation not permitted when stream is capturing"
+    assert [line for line in caplog.messages if "CUDA" in line] == [f"small-0: training {message}", f"Evaluation {message}"]
