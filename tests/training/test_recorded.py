@@ -24,6 +24,7 @@ from dgl_treestack.runs import evaluation
 from dgl_treestack.runs.configuration import OptimizerConfig
 from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.weights import read_weights
+from dgl_treestack.tasks.verification import Verification
 from dgl_treestack.training.optimizer import RowOptimizer
 from dgl_treestack.training.recorded import RecordedStep
 from dgl_treestack.training.start import prepare
@@ -183,7 +184,7 @@ def test_recorded_steps_have_the_numbers_of_others_in_double_precision(tmp_path,
         torch.testing.assert_close(parameter, wanted, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", ["dropout", "shared", "nodes", "two tasks", *list(CASES)[10:]])
 def test_recorded_evaluation_has_the_numbers_of_other_evaluation(tmp_path, case, recording, monkeypatch):
     (model,), _, dataset = case_of(tmp_path, case)
     monkeypatch.setattr(evaluation, "BATCH", 16)
@@ -238,6 +239,23 @@ def test_a_recorded_step_that_diverges_changes_nothing_and_names_its_batch(tmp_p
 @pytest.mark.parametrize("changes", [{"optimizer": {"method": "AdamW"}}, {"engine": "topo"}])
 def test_other_runs_are_not_recorded(tmp_path, recording, changes):
     assert prepare(Run(tmp_path / "small-0"), small_config(tmp_path, **changes), 0).objective.recorded is None
+
+
+def test_sequences_that_would_be_padding_are_not_recorded(tmp_path):
+    model, long = Model.build("lstm", 4, seed=0), Example(Equation.parse("+".join("x" * 400) + " = x"), 1, "long")
+    dataset = model.prepare([*without_numbers(tmp_path, 40, 3), long])
+    with pytest.raises(RuntimeError, match="most of the work would be padding"):
+        recorded.RecordedResults(model, dataset, [np.arange(41)], scored=True, record=tape.record)
+    step = recorded.RecordedResults(model, dataset, [np.arange(40)], scored=True, record=tape.record)
+    assert step.indices(np.arange(41)) is None and step.indices(np.arange(30)) is not None
+
+
+def test_a_task_of_ones_own_with_an_encoder_is_not_recorded(tmp_path, monkeypatch):
+    model = Model.build("lstm", 4, seed=0)
+    dataset = model.prepare(without_numbers(tmp_path, 4))
+    monkeypatch.setattr(Verification, "__module__", "mine")
+    with pytest.raises(RuntimeError, match="A task of your own"):
+        recorded.RecordedResults(model, dataset, [np.arange(4)], scored=True, record=tape.record)
 
 
 def test_what_cannot_be_recorded_trains_as_without_and_says_why_once(tmp_path, monkeypatch, caplog):
