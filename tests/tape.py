@@ -20,13 +20,13 @@ class Tape(TorchDispatchMode):
             self.operations.append((operation, args, kwargs or {}, result))
         return result
 
-    @torch.no_grad()
     def replay(self):
         for operation, args, kwargs, results in self.operations:
-            again = operation(*args, **kwargs)
+            with torch._C._AutoDispatchBelowAutograd():  # as in the recording
+                again = operation(*args, **kwargs)
             for result, value in zip(*([x] if torch.is_tensor(x) else x or () for x in (results, again)), strict=True):
                 if torch.is_tensor(result) and result.data_ptr() != value.data_ptr():
-                    result.copy_(value)
+                    result.detach().copy_(value)
 
 
 def record(step):

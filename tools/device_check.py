@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from dgl_treestack import _dgl, atomic, cells, plain_data
 from dgl_treestack.cli.doctor import examine
@@ -29,12 +28,12 @@ from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import Operator, Signature
 from dgl_treestack.inspection import device_check
+from dgl_treestack.model import recorded
 from dgl_treestack.model.model import Model
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.propagate import draw_key
 from dgl_treestack.propagate.compiled.library import unavailable
 from dgl_treestack.runs.configuration import OptimizerConfig, RunConfig
-from dgl_treestack.training import recorded
 from dgl_treestack.training.optimizer import RowOptimizer
 from dgl_treestack.training.recorded import RecordedStep
 from dgl_treestack.training.start import start
@@ -64,7 +63,7 @@ class Case:
         given = self.model, self.optimizer, OptimizerConfig(learning_rate=RATE), self.dataset, self.batches[:20]
         self.step = RecordedStep(*given, lambda losses, _: losses.mean(), [], record=record)
 
-    def indices(self, i: int) -> Tensor | None:
+    def indices(self, i: int) -> recorded.Prepared | None:
         return self.step.indices(self.batches[i], draw_key(torch.Generator().manual_seed(i)))
 
     def plain_step(self, i: int, engine: str = "levels") -> None:

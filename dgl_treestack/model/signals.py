@@ -1,5 +1,6 @@
 """Training signals at nodes: losses on the states of the subtrees of a batch, for any cell or encoder."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,26 +94,46 @@ class NodeSignals(nn.Module):
         trees: of the batch, selected from the forest of the targets. generator: draws subtrees if there are more than `rows`.
         distinct: subtrees of the whole batch if `trees` are a share of it; the sum over all shares is then the loss.
         """
+        arrays = self.arrays(trees, targets, generator, distinct)
+        states = h(torch.from_numpy(arrays["node"]))
+        tensors = {name: torch.from_numpy(array).to(states.device, non_blocking=True) for name, array in arrays.items()}
+        return self.loss(states, tensors)
+
+    def arrays(
+        self, trees: Forest, targets: Targets, generator: np.random.Generator, distinct: Distinct | None = None
+    ) -> dict[str, np.ndarray]:
+        """Return what `loss` reads of a batch besides the states of the nodes `node` (M,). Arguments as of `forward`.
+
+        For values, if any is known, `value`, `status`, `weight` and `mine`, see `_value_loss`; for equivalence `chosen` (n,),
+        indices of chosen nodes among the M, and `value_class` (n,).
+        """
         subtree, node = np.unique(trees.subtree, return_index=True)
         if distinct is None:
             distinct = Distinct(subtree, trees.height[node], np.ones(len(subtree), dtype=bool))
         has_value = (targets.status[distinct.subtree] != UNKNOWN).any(1)
         is_mine = has_value & distinct.is_mine
         subtree, node = distinct.subtree[is_mine], node[np.searchsorted(subtree, distinct.subtree[is_mine])]
-        states = h(torch.from_numpy(node))
-        loss = states.new_zeros(())
+        arrays = {"node": node}
         if self.value and has_value.any():
             height = distinct.height[has_value]
-            weight = torch.from_numpy(np.bincount(height)[height] ** -0.5).to(states, non_blocking=True)
-            status = torch.from_numpy(targets.status[distinct.subtree[has_value]]).to(states.device, non_blocking=True)
-            value = torch.from_numpy(targets.value[subtree]).to(states, non_blocking=True)
-            mine = torch.from_numpy(np.flatnonzero(distinct.is_mine[has_value])).to(states.device, non_blocking=True)
-            loss = loss + self.value * self._value_loss(states, value, status, weight, mine)
+            arrays |= {"value": targets.value[subtree], "status": targets.status[distinct.subtree[has_value]]}
+            arrays |= {"weight": np.bincount(height)[height] ** -0.5, "mine": np.flatnonzero(distinct.is_mine[has_value])}
         if self.equivalence:
             chosen = self._choose_subtrees(targets.value_class[subtree], generator)
-            of_chosen = targets.value_class[subtree[chosen]], chosen
-            value_class, rows = [torch.from_numpy(array).to(states.device, non_blocking=True) for array in of_chosen]
-            loss = loss + self.equivalence * self._equivalence_loss(states[rows], value_class)
+            arrays |= {"chosen": chosen, "value_class": targets.value_class[subtree[chosen]]}
+        return arrays
+
+    def loss(self, h: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the weighted sum of the losses, a scalar. h: (M, H). tensors: those of `arrays`.
+
+        They may be padded, with states of any node whose status is UNKNOWN and whose class is -1, and without `mine`.
+        """
+        loss = h.new_zeros(())
+        if "value" in tensors:
+            value, weight, mine = tensors["value"].to(h), tensors["weight"].to(h), tensors.get("mine", slice(None))
+            loss = loss + self.value * self._value_loss(h, value, tensors["status"], weight, mine)
+        if "chosen" in tensors:
+            loss = loss + self.equivalence * self._equivalence_loss(h[tensors["chosen"]], tensors["value_class"])
         return loss
 
     def _choose_subtrees(self, value_class: np.ndarray, generator: np.random.Generator) -> np.ndarray:
@@ -123,7 +144,7 @@ class NodeSignals(nn.Module):
         rank_of_class = generator.permutation(len(sizes)) + np.where(sizes > 1, 0, len(sizes))
         return order[np.argsort(rank_of_class[class_of_row], kind="stable")][: self.rows]
 
-    def _value_loss(self, h: Tensor, value: Tensor, status: Tensor, weight: Tensor, mine: Tensor) -> Tensor:
+    def _value_loss(self, h: Tensor, value: Tensor, status: Tensor, weight: Tensor, mine: Tensor | slice) -> Tensor:
         """Return the loss of values, or the part of it that belongs to M of the S distinct subtrees of a batch.
 
         h (M, H), value (M, P, 2): of these. status (S, P), weight (S,): of all. mine: (M,) indices of these among all.
@@ -136,12 +157,12 @@ class NodeSignals(nn.Module):
         answers = functional.binary_cross_entropy_with_logits(predicted[..., 2], is_defined, reduction="none")
         of_defined, of_known = is_defined * weight[:, None], is_known * weight[:, None]
         distance = (distances * of_defined).sum() / all_defined.clamp(min=EPSILON)
-        return distance + (answers * of_known).sum() / all_known
+        return distance + (answers * of_known).sum() / all_known.clamp(min=EPSILON)
 
     def _equivalence_loss(self, h: Tensor, value_class: Tensor) -> Tensor:
         directions = functional.normalize(h, dim=1)
         similarity = directions @ directions.t() / self.temperature
-        others = ~torch.eye(len(h), dtype=torch.bool, device=h.device)
+        others = ~torch.eye(len(h), dtype=torch.bool, device=h.device) & (value_class >= 0)
         equal = (value_class[:, None] == value_class) & others
         log_share = similarity - similarity.masked_fill(~others, -torch.inf).logsumexp(1, keepdim=True)
         counts = equal.sum(1)

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,16 @@ from dgl_treestack.data.records import Table
 from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import DataError
 from dgl_treestack.expression.operators import Signature
-from dgl_treestack.model.dataset import Batch, Dataset, measure
+from dgl_treestack.model.dataset import Dataset, measure
 from dgl_treestack.model.model import Model
+from dgl_treestack.model.recorded import RecordedResults, attempt, results
 from dgl_treestack.processes import Jobs, workers
 from dgl_treestack.runs.run import Run
 
 BATCH = 256
 # Examples that are prepared at once: whole batches, so that processes which share a file give the same scores.
 PART = 20 * BATCH
+LEAST = 8 * BATCH  # examples for which answers are worth a record
 
 
 @dataclass(frozen=True)
@@ -38,24 +40,40 @@ class Score:
 
 
 @torch.no_grad()
-def score(model: Model, dataset: Dataset, engine: str = "levels", world: World = ALONE) -> Score:
-    """Return loss and accuracy over a labelled data set, in evaluation mode. world: processes that share it out."""
+def score(
+    model: Model, dataset: Dataset, engine: str = "levels", world: World = ALONE, recorded: RecordedResults | None = None
+) -> Score:
+    """Return loss and accuracy over a labelled data set, in evaluation mode. world: processes that share it out. recorded: of
+    the function of this name with the same arguments."""
     losses: list[float] = []
     correct: list[bool] = []
-    for batch, output in _outputs(model, dataset, engine, world):
-        losses += model.losses(output, batch).tolist()
-        correct += model.correct(output, batch).tolist()
+    # Read at the end, so that a GPU does not wait for it.
+    for of_losses, of_correct in list(recorded or _results(model, dataset, engine, world, scored=True)):
+        losses += of_losses.tolist()
+        correct += of_correct.tolist()
     loss, right, outputs = world.sums(sum(losses), sum(correct), len(losses))
     return Score(loss / max(outputs, 1), 100 * right / max(outputs, 1))
 
 
-def _outputs(model: Model, dataset: Dataset, engine: str, world: World = ALONE) -> Iterator[tuple[Batch, Tensor]]:
-    """Yield the batches of a data set and the model's outputs, in evaluation mode."""
+def recorded(
+    model: Model, dataset: Dataset, engine: str, world: World = ALONE, *, scored: bool = True
+) -> RecordedResults | None:
+    """Return the results for a data set, recorded for use again and again; None where they are not recorded."""
+    chosen = np.split(np.arange(len(dataset)), range(BATCH, len(dataset), BATCH))
+    make = partial(RecordedResults, model, dataset, chosen, scored=scored)
+    is_alike = engine != "topo" and world.size == 1
+    return attempt(next(model.parameters()).device, "Evaluation", make) if is_alike else None
+
+
+def _results(
+    model: Model, dataset: Dataset, engine: str, world: World = ALONE, *, scored: bool
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the results of the batches of a data set, in evaluation mode."""
     model.eval()
     for batch in dataset.batches(BATCH, next(model.parameters()).device, world):
         with subnormals_as_zero():
             output = model(batch, engine)
-        yield batch, output
+        yield results(model, output, batch, scored=scored)
 
 
 @torch.no_grad()
@@ -67,9 +85,10 @@ def answers(model: Model, dataset: Dataset, engine: str = "levels", group_by: st
     """
     outputs: list[Any] = []
     correct: list[bool] = []
-    for batch, output in _outputs(model, dataset, engine):
+    of_batches = recorded(model, dataset, engine, scored=False) if len(dataset) >= LEAST else None
+    for output, is_correct in of_batches or _results(model, dataset, engine, scored=False):
         outputs += output.tolist()
-        correct += model.correct(output, batch).tolist()
+        correct += is_correct.tolist()
     place = dataset.example_of_output.tolist()
     examples, items = [dataset.examples[i] for i in place], [dataset.items[i] for i in place]
     nodes, is_judged = dataset.nodes.tolist(), (~np.isnan(dataset.targets)).tolist()

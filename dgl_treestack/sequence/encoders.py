@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from dgl_treestack.cells import specs_of
-from dgl_treestack.data.forest import Source, columns, uncompiled
+from dgl_treestack.data.forest import Columns, Source, columns, uncompiled
 from dgl_treestack.data.vocabulary import NO_OPERATOR, NO_TOKEN
 from dgl_treestack.data.wellformed import written_out_sizes
 from dgl_treestack.errors import ConfigurationError, GraphError
@@ -28,11 +28,14 @@ NO_ENCODER = "Sequence and attention models have no number encoder: leave such e
 
 
 class Encoder(nn.Module, abc.ABC):
-    """Base of all encoders: a vector (H,) for a subtree. A subclass defines `encode`, and where dropout acts.
+    """Base of all encoders: a vector (H,) for a subtree. A subclass defines `written` and `read`, and where dropout acts.
 
     leaves: rows of the vocabulary. operators: number of operators of the signature. hidden: H.
     Attributes: `table` (tokens, H), the embeddings of all tokens, and `signs`, the number of the first sign; see `_tokens`.
+    `steps`: of a path that are read, at most; 0 if there are no paths.
     """
+
+    steps = 0
 
     def __init__(self, leaves: int, operators: int, hidden: int, *, dropout: float = 0.0):
         super().__init__()
@@ -41,9 +44,28 @@ class Encoder(nn.Module, abc.ABC):
         self.tokens = self.signs + len(SIGNS)
         self.table = nn.Parameter(torch.empty(self.tokens, hidden))
 
-    @abc.abstractmethod
     def encode(self, trees: Trees) -> Tensor:
         """Return the vectors (K, H) of K trees."""
+        return self.read(*(torch.from_numpy(values) for values in self.written(trees)))
+
+    @abc.abstractmethod
+    def written(self, trees: Trees) -> tuple[np.ndarray, ...]:
+        """Return K trees as tokens (K, T), 0 beyond the end, lengths (K,), and, if they are read, paths (K, T, D)."""
+
+    @abc.abstractmethod
+    def read(self, tokens: Tensor, lengths: Tensor, *paths: Tensor, fixed: bool = False) -> Tensor:
+        """Return the vectors (K, H) of what `written` returns.
+
+        fixed: the tensors are on this device, and the operations the same for all of this shape, longer than any tree or not.
+        """
+
+    def distinct(self, batch: Columns, tops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the nodes to encode for nodes `tops` (K,), and the index among them for each: with dropout all, else one of
+        equal subtrees."""
+        if self.training and self.dropout:
+            return tops, np.arange(len(tops))
+        _, first, position = np.unique(batch.subtree[tops], return_index=True, return_inverse=True)
+        return tops[first], position
 
     @uncompiled
     def forward(
@@ -67,18 +89,14 @@ class Encoder(nn.Module, abc.ABC):
         with torch.random.fork_rng([device] if device.type == "cuda" else [], enabled=generator is not None):
             if generator is not None:
                 torch.manual_seed(generator.initial_seed())
-            position = None
-            if not (self.training and self.dropout):
-                _, first, position = np.unique(batch.subtree[tops], return_index=True, return_inverse=True)
-                tops = tops[first]
+            tops, position = self.distinct(batch, tops)
             sizes, groups = written_out_sizes(batch.children, batch.height, tops)[tops], [np.arange(len(tops))]
             if len(tops) * sizes.max() > MOST_PADDING * sizes.sum():
                 # Most of a common sequence would be padding, as with all phrases of trees.
                 group_of_tree = (np.log(sizes) / np.log(MOST_PADDING)).astype(np.int64)
                 groups = [np.flatnonzero(group_of_tree == group) for group in np.unique(group_of_tree)]
             vectors = torch.cat([self.encode(Trees.below(batch, tops[trees], self.leaves)) for trees in groups])
-            order = np.argsort(np.concatenate(groups))
-            order = order if position is None else order[position]
+            order = np.argsort(np.concatenate(groups))[position]
             return vectors[torch.from_numpy(order).to(device, non_blocking=True)].unflatten(0, nodes.shape)
 
     def reset_parameters(self, generator: torch.Generator) -> None:

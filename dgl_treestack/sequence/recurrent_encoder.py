@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -31,16 +32,18 @@ class SequenceEncoder(Encoder):
         super().__init__(leaves, operators, hidden, dropout=dropout)
         self.cell = sequence.build(cell, hidden, {"hidden": hidden, **settings})
 
-    def encode(self, trees: Trees) -> Tensor:
-        tokens, lengths = (torch.from_numpy(values) for values in prefix(trees, self.signs))
+    def written(self, trees: Trees) -> tuple[np.ndarray, ...]:
+        return prefix(trees, self.signs)
+
+    def read(self, tokens: Tensor, lengths: Tensor, *paths: Tensor, fixed: bool = False) -> Tensor:
         device = self.table.device
-        wide = isinstance(self.cell, sequence.LSTM) and self.hidden >= WIDE and device.type == "cpu"
+        wide = not fixed and isinstance(self.cell, sequence.LSTM) and self.hidden >= WIDE and device.type == "cpu"
         # 37 ms a batch in place of 72. Rejected: packed sequences, 77 ms.
-        order = lengths.argsort() if wide else torch.arange(len(lengths))
+        order = lengths.argsort() if wide else torch.arange(len(lengths), device=lengths.device)
         last_h = []
         for rows in order.chunk(GROUPS if wide else 1):
             length = lengths[rows]
-            symbols = tokens[rows, : int(length.max())].T.to(device, non_blocking=True)
+            symbols = tokens[rows, : int(length.max()) if wide else None].T.to(device, non_blocking=True)
             x = functional.embedding(symbols, self.table)
             h, _ = self.cell.unroll(functional.dropout(x, self.dropout, self.training))
             last_h.append(h[(length - 1).to(device, non_blocking=True), torch.arange(len(rows), device=device)])

@@ -151,7 +151,7 @@ class StackUnroll(torch.autograd.Function):
             zip(*(values_of_tokens.unbind(0) for values_of_tokens in per_token), strict=True)
         ):
             first_empty, rows_used = min(filled + t, capacity) + 1, min(filled + t + 1, capacity)
-            rows_t[first_empty : max(first_empty + 2, depth + 1)] = empty
+            rows_t[first_empty : max(first_empty + 2, depth + 1)].fill_(empty)
             input_rows_t.copy_(rows_t[1 : 1 + depth])
             if reads_h:
                 input_h_t.copy_(previous_h)
@@ -165,7 +165,7 @@ class StackUnroll(torch.autograd.Function):
             )
             for share in noop:
                 after.addcmul_(rows_t[1 : rows_used + 1], share)
-        rows[-1, min(filled + len(driven), capacity) + 1 :] = empty
+        rows[-1, min(filled + len(driven), capacity) + 1 :].fill_(empty)
         ctx.save_for_backward(read, write, h, stacks, inputs, all_h, shares, rows)
         ctx.constants = constants
         return all_h, rows[-1, 1:-1].movedim(0, -2).contiguous()

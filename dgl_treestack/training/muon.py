@@ -67,7 +67,7 @@ class Muon(Adam):
             matrices_of_shape: dict[torch.Size, list[Tensor]] = {}
             others: list[Tensor] = []
             for parameter in group["params"]:
-                if parameter.dim() != 2 or min(parameter.shape) < NARROWEST or group.get("tables"):
+                if group.get("tables") or not is_matrix(parameter):
                     others.append(parameter)
                 elif parameter.grad is not None:
                     matrices_of_shape.setdefault(parameter.shape, []).append(parameter)
@@ -81,6 +81,11 @@ class Muon(Adam):
                 foreach_("mul_", matrices, [1 - group["lr"] * group["weight_decay"]] * len(matrices))
                 foreach_("sub_", matrices, list((SIZE * math.sqrt(max(shape)) * group["lr"] * update).unbind()))
             self.update(group, others)
+
+
+def is_matrix(parameter: Tensor) -> bool:
+    """Whether Muon updates a parameter, unless it is a table."""
+    return parameter.dim() == 2 and min(parameter.shape) >= NARROWEST
 
 
 def orthogonalise(matrices: Tensor) -> Tensor:

@@ -134,7 +134,6 @@ def optimizer_tensors(optimizer: optim.Optimizer, parameters: Mapping[str, Tenso
     return {
         f"{kind}/{name}": value
         for name, state in state_of.items()
-        if float(state.get("step", 1))  # a recorded step has zeros for rows that were never updated
         for kind, value in state.items()
         if isinstance(value, Tensor)
     }

@@ -42,6 +42,10 @@ class RowOptimizer:
                             self.stacks.append((part, stack, [(key, names[f"{kind}_{key}"]) for key in keys]))
             self.rows.update({f"{prefix}.{name}".lstrip("."): row for name, row in names.items()})
         self.parameters = list(self.rows.values())
+        self.recorded: tuple[list[Tensor], Tensor] = (
+            [],
+            torch.empty(0),
+        )  # rows of a recorded step, and how often each is updated
         classes = {name: kind for name, kind in vars(optim).items() if isinstance(kind, type) and name not in _UNSUITED}
         methods: dict[str, Any] = {"adam": Adam, "muon": Muon, **classes}
         if config.method not in methods:
@@ -86,7 +90,8 @@ class RowOptimizer:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the state: `<kind>/<row>` for every row that was ever updated."""
-        return optimizer_tensors(self.optimizer, self.rows)
+        unused = {id(row) for row, count in zip(self.recorded[0], self.recorded[1].tolist(), strict=True) if not count}
+        return optimizer_tensors(self.optimizer, {name: row for name, row in self.rows.items() if id(row) not in unused})
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Load a saved state; with gradients `zeros`, rows that were ever updated get a gradient of zeros."""

@@ -1,64 +1,39 @@
-"""A training step that is recorded once and replayed for every batch: on a GPU, as a CUDA graph.
+"""A training step that is recorded once and replayed for every batch: forward, loss, backward, norm, clip and optimizer.
 
-A GPU waits for Python, which starts some 700 operations in a step of Tree-SMU. Forward, loss, backward, norm, clip and Adam are
-recorded with a plan of fixed shape. A batch is then one copy, prepared ahead in a thread, and one call; losses and counts stay
-on the device until they are read. A batch that does not fit, such as the last one of an epoch, is computed step by step.
+Losses and counts stay on the device until they are read.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from dgl_treestack._torch import foreach_
-from dgl_treestack.data.forest import columns, in_order_of_appearance
 from dgl_treestack.model.dataset import Batch, Dataset
 from dgl_treestack.model.model import Model
-from dgl_treestack.propagate import Plans, compute_static, draw_key, noise_of_nodes
-from dgl_treestack.propagate.levels.plan import BatchRows, number_rows
-from dgl_treestack.propagate.levels.static import MARGIN, StaticPlan
+from dgl_treestack.model.recorded import Arrays, Generator, Prepared, Record, Recorded
 from dgl_treestack.runs.configuration import OptimizerConfig
+from dgl_treestack.training.muon import MOMENTUM, SIZE, is_matrix, orthogonalise
 from dgl_treestack.training.optimizer import RowOptimizer
+from dgl_treestack.truth.subtrees import Targets
 
-AHEAD = 4  # batches that are prepared ahead
-SAMPLES = 20  # batches of which capacities are measured
 UNREAD = 50  # steps until their counts are read
-Record = Callable[[Callable[[], None]], Callable[[], object]]  # runs a function, and returns one that repeats its operations
 
 
-def recorder(device: torch.device) -> Record | None:
-    """Return what records steps on a device, None if steps are not recorded there."""
-    return cuda_graph if device.type == "cuda" else None
+class RecordedOptimizer:
+    """Adam or Muon of rows in operations that do not depend on the host: the rows of what a batch does not have are masked.
 
-
-def cuda_graph(step: Callable[[], None]) -> Callable[[], object]:
-    """Record a function as a CUDA graph."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(3):  # libraries allocate at their first calls
-            step()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-    return graph.replay
-
-
-class RecordedAdam:
-    """Adam of rows in operations that do not depend on the host: the rows of absent operators are masked.
-
-    The state is that of the `RowOptimizer`, whose tensors become parts of one tensor each.
-    parameters: of the model, stacks whole. present: (operators + 2,) 1 for the operators of a batch, for numbers, and 1.
+    parameters: of the model, stacks whole.
     """
 
-    def __init__(self, optimizer: RowOptimizer, config: OptimizerConfig, operators: Sequence[str], undecayed: Sequence[str]):
+    def __init__(self, optimizer: RowOptimizer, config: OptimizerConfig, model: Model, undecayed: Sequence[str]):
         self.config, self.keeps_zeros = config, optimizer.keeps_zeros
         names = {id(row): name for name, row in optimizer.rows.items()}
+        # What a batch has or not: operators, and what is named by the prefix of a name.
+        prefixes = ["cell.leaves.number", "", *(f"heads.{name}." for name in model.heads), "signals."]
+        columns = [*model.signature.names, *prefixes]
         rows_of: list[tuple[Tensor, list[Tensor]]] = []
         needed: list[set[str]] = []  # names of which one must be present, by row
         for linear, stack, keys_and_rows in optimizer.stacks:
@@ -69,32 +44,46 @@ class RecordedAdam:
         for row in optimizer.parameters:
             if id(row) not in in_stacks and row.requires_grad:
                 rows_of.append((row, [row]))
-                needed.append({"number" if names[id(row)].startswith("cell.leaves.number") else "always"})
+                needed.append({max((prefix for prefix in prefixes if names[id(row)].startswith(prefix)), key=len)})
         self.rows = rows = [row for _, group in rows_of for row in group]
         self.parameters = [parameter for parameter, _ in rows_of]
-        device, columns = rows[0].device, [*operators, "number", "always"]
+        device = rows[0].device
         needs = [[float(name in names_of_row) for name in columns] for names_of_row in needed]
         self.needs = torch.tensor(needs, device=device)
-        sizes = torch.tensor([row.numel() for row in rows])
-        self.row = torch.repeat_interleave(torch.arange(len(rows)), sizes).to(device)
-        decay = [0.0 if names[id(row)] in undecayed else config.weight_decay for row in rows]
-        self.decay = torch.tensor(decay, dtype=rows[0].dtype, device=device)
+        self.sizes = [row.numel() for row in rows]
+        self.row = torch.repeat_interleave(torch.arange(len(rows)), torch.tensor(self.sizes)).to(device)
+        decays = [0.0 if names[id(row)] in undecayed else config.weight_decay for row in rows]
+        self.matrices: dict[tuple[torch.Size, float], list[int]] = {}  # of Muon, by shape and weight decay: indices of rows
+        blends = [1 - config.beta1] * len(rows)
+        for i, row in enumerate(rows):
+            if config.method == "muon" and is_matrix(row) and not names[id(row)].startswith("cell.leaves."):
+                self.matrices.setdefault((row.shape, decays[i]), []).append(i)
+                decays[i], blends[i] = 0.0, 1 - MOMENTUM
+        self.decay, self.blend = torch.tensor([decays, blends], dtype=rows[0].dtype, device=device)
         self.steps = torch.zeros(len(rows), device=device)
-        self.moments = [torch.zeros(int(sizes.sum()), dtype=rows[0].dtype, device=device) for _ in range(2)]
-        parts = zip(rows, self.steps.unbind(), *(moment.split(sizes.tolist()) for moment in self.moments), strict=True)
-        for row, *tensors in parts:
+        self.moments = [torch.zeros(sum(self.sizes), dtype=rows[0].dtype, device=device) for _ in range(2)]
+
+    def adopt(self, optimizer: RowOptimizer) -> None:
+        """Take over the state of an optimizer, which shares it from then on."""
+        of_muon = {i for chosen in self.matrices.values() for i in chosen}
+        parts = zip(self.rows, self.steps.unbind(), *(moment.split(self.sizes) for moment in self.moments), strict=True)
+        for i, (row, step, first, second) in enumerate(parts):
             state = optimizer.optimizer.state[row]
-            for kind, part in zip(("step", "exp_avg", "exp_avg_sq"), tensors, strict=True):
-                part = part.view(row.shape if part.dim() else ())
+            of_row = {"step": step, "exp_avg": first.view(row.shape), "exp_avg_sq": second.view(row.shape)}
+            if i in of_muon:
+                step.fill_("momentum" in state)
+                of_row = {"momentum": of_row["exp_avg"]}
+            for kind, part in of_row.items():
                 if kind in state:
                     part.copy_(state[kind])
                 state[kind] = part
+        optimizer.recorded = self.rows, self.steps
 
     def update_rows(self, rate: float) -> None:
         """Update the rows that have a gradient, after a step that was not recorded."""
         gradients = [row.grad for row in self.rows]
         is_used = torch.tensor([gradient is not None for gradient in gradients]).to(self.needs.device, non_blocking=True)
-        self.update(flat(gradients, self.rows), is_used | self._kept(), torch.tensor(rate))
+        self.update(flat(gradients, self.rows), is_used | self._kept(), torch.tensor(rate, dtype=torch.float64))
 
     @torch.no_grad()
     def update(self, gradient: Tensor, is_used: Tensor, rate: Tensor) -> None:
@@ -104,18 +93,32 @@ class RecordedAdam:
         steps = self.steps.double()
         scale1 = (rate / (1 - config.beta1**steps)).to(first.dtype)
         scale2 = (1 - config.beta2**steps).sqrt().to(first.dtype)
-        is_used, scale1, scale2, decay = (values[self.row] for values in (is_used, scale1, scale2, self.decay))
+        of_rows = is_used, scale1, scale2, self.decay, self.blend
+        is_used, scale1, scale2, decay, blend = (values[self.row] for values in of_rows)
         values = torch.cat([parameter.flatten() for parameter in self.parameters])
-        gradient = torch.addcmul(gradient, values, decay)
-        first.copy_(torch.where(is_used, first.lerp(gradient, 1 - config.beta1), first))
-        mean_square = (second * config.beta2).addcmul_(gradient, gradient, value=1 - config.beta2)
+        decayed = torch.addcmul(gradient, values, decay)
+        first.copy_(torch.where(is_used, first.lerp(decayed, blend), first))
+        mean_square = (second * config.beta2).addcmul_(decayed, decayed, value=1 - config.beta2)
         second.copy_(torch.where(is_used, mean_square, second))
         updated = values - first * scale1 / ((second.sqrt() / scale2).add_(config.epsilon))
+        if self.matrices:
+            updated = self._by_muon(gradient, first, values, updated, rate)
         parts = torch.where(is_used, updated, values).split([parameter.numel() for parameter in self.parameters])
         foreach_("copy_", self.parameters, [part.view_as(p) for part, p in zip(parts, self.parameters, strict=True)])
 
+    def _by_muon(self, gradient: Tensor, momentum: Tensor, values: Tensor, updated: Tensor, rate: Tensor) -> Tensor:
+        """Return the updated values of all rows, those of matrices by Muon."""
+        rows = [vector.split(self.sizes) for vector in (gradient, momentum, values)]
+        results = list(updated.split(self.sizes))
+        for (shape, decay), chosen in self.matrices.items():
+            gradients, momenta, matrices = (torch.stack([parts[i].view(shape) for i in chosen]) for parts in rows)
+            update = SIZE * math.sqrt(max(shape)) * rate * orthogonalise(gradients.lerp(momenta, MOMENTUM))
+            for i, matrix in zip(chosen, (matrices * (1 - rate * decay) - update).unbind(), strict=True):
+                results[i] = matrix.flatten()
+        return torch.cat(results)
+
     def used(self, present: Tensor) -> Tensor:
-        """Return which rows a batch updates (rows,). present: (operators + 2,), see `StaticPlan`."""
+        """Return which rows a batch updates (rows,). present: (columns,) 1 for what it has."""
         return (self.needs @ present.to(self.needs) > 0) | self._kept()
 
     def _kept(self) -> Tensor:
@@ -128,11 +131,12 @@ def flat(tensors: Sequence[Tensor | None], like: Sequence[Tensor]) -> Tensor:
     return torch.cat([(torch.zeros_like(b) if a is None else a).flatten() for a, b in zip(tensors, like, strict=True)])
 
 
-class RecordedStep:
-    """Training steps of batches with as many outputs as those that it was recorded for, or padded to more.
+class RecordedStep(Recorded):
+    """Training steps, recorded.
 
     samples: positions in the training set of the examples of some batches. loss: of a batch, from the losses of its outputs and
-    the positions of their examples. record: see `Record`.
+    the positions of their examples; outputs of the padding have a loss of 0, and the result is multiplied by the share of all
+    others. targets: of losses at nodes. record: see `Record`.
     """
 
     def __init__(
@@ -146,70 +150,36 @@ class RecordedStep:
         undecayed: Sequence[str],
         *,
         record: Record,
+        targets: Targets | None = None,
     ):
-        self.model, self.dataset, self.loss, self.clip = model, dataset, loss, config.clip
-        self.device = next(model.parameters()).device
-        batches = list(dataset.batches_of(samples))
-        outputs = [len(batch.roots) for batch in batches]
-        self.size = len(samples[0])
-        self.outputs = max(outputs) if len(set(outputs)) == 1 else int(max(outputs) * MARGIN)
-        further = dict.fromkeys(("roots", "targets", "weights", "positions"), self.outputs)
-        further |= {"sides": 2 * self.outputs, "key": 1, "rate": 1}
-        rows = [self._rows(batch) for batch in batches]
-        self.static = StaticPlan(rows, model.tree_cell, model.signature, self.device, further)
-        part = self.static.part
-        targets = part["targets"].view(torch.float64)
-        sides = part["sides"].view(-1, 2)
-        task = np.zeros(self.outputs, dtype=np.int64)
-        self.batch = Batch(batches[0].trees, part["roots"], sides, targets, task, Plans(model.signature))
-        self.adam = RecordedAdam(optimizer, config, model.signature.names, undecayed)
+        self.loss, self.clip, self.targets = loss, config.clip, targets
+        self.model = model
+        arrays = [self._arrays(batch) for batch in dataset.batches_of(samples)]
+        self.arrays = Arrays(arrays)
+        super().__init__(model, dataset, samples, {"rate": 1, **self.arrays.sizes()})
+        self.optimizer = RecordedOptimizer(optimizer, config, model, undecayed)
         self.totals = torch.zeros(5, dtype=torch.float64, device=self.device)  # loss, outputs, correct ones, steps, first fault
-        host = self.indices(samples[0], 0)
-        if host is None:
-            raise RuntimeError("A sample does not fit the capacities that were measured on it.")
-        self.static.buffer.copy_(host)
-        tensors = [*self.adam.parameters, *self.adam.moments, self.adam.steps, self.totals]
-        saved = [tensor.detach().clone() for tensor in tensors]
-        self.replay = record(self._step)
-        with torch.no_grad():
-            foreach_("copy_", tensors, saved)  # recording is no training
+        self.record(record, self._step)  # of no outputs: the loss is no number, so that nothing changes
+        self.totals.zero_()
+        self.optimizer.adopt(optimizer)
 
-    def indices(self, positions: np.ndarray, key: int) -> Tensor | None:
-        """Return the buffer of a batch, on the host; None if the batch does not fit. key: of its dropout."""
-        if len(positions) != self.size:
-            return None
-        (batch,) = self.dataset.batches_of([positions])
-        content, count = self.static.indices(self._rows(batch)), len(batch.roots)
-        if content is None or count > self.outputs:
-            return None
-        part = self.static.split(content)
-        part["roots"][:count], part["sides"][: 2 * count] = batch.roots.numpy(), batch.sides.numpy().ravel()
-        part["targets"].view(np.float64)[:count] = batch.targets.numpy()
-        part["weights"].view(np.float64)[:count] = 1
-        part["positions"][:count] = self.dataset.positions_of_outputs(positions).numpy()
-        part["key"][:] = key
-        if self.model.masks == "subtree":
-            ids = in_order_of_appearance(batch.trees.subtree)
-            part["ids"][: len(ids)] = ids
-        host = torch.from_numpy(content)
-        return host.pin_memory() if self.device.type == "cuda" else host
+    def _arrays(self, batch: Batch, generator: Generator = None) -> dict[str, np.ndarray]:
+        """What the losses at nodes read of a batch."""
+        if self.model.signals is None or self.targets is None:
+            return {}
+        arrays = self.model.signals.arrays(batch.trees, self.targets, generator or np.random.default_rng(0))
+        return {name: array for name, array in arrays.items() if name != "mine"}
 
-    def prepare(self, chosen: Iterable[np.ndarray], generators: Iterable[torch.Generator]) -> Iterator[Tensor | None]:
-        """Yield what `indices` returns for every batch, ahead of its use, in a thread. generators: of the keys of dropout."""
-        with ThreadPoolExecutor(1) as thread:
-            waiting: deque[Future[Tensor | None]] = deque()
-            for positions, generator in zip(chosen, generators, strict=False):
-                waiting.append(thread.submit(self.indices, positions, draw_key(generator)))
-                if len(waiting) > AHEAD:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+    def fill(self, part: Mapping[str, np.ndarray], batch: Batch, generator: Generator) -> bool:
+        arrays = self._arrays(batch, generator)
+        part["used"][-1] = "value" in arrays
+        has_others = len(arrays.get("chosen", "12")) > 1  # or the loss of equivalence is no number
+        return has_others and self.arrays.fill(part, arrays)
 
-    def __call__(self, host: Tensor, rate: float) -> None:
+    def __call__(self, prepared: Prepared, rate: float) -> None:
         """Train a step with a batch from `indices`. rate: the learning rate."""
-        self.static.split(host)["rate"].view(torch.float64).fill_(rate)
-        self.static.buffer.copy_(host, non_blocking=True)
-        self.replay()
+        self.plans[prepared.plan].split(prepared.content)["rate"].view(torch.float64).fill_(rate)
+        self.replay(prepared)
 
     def read(self) -> list[float]:
         """Return, since the last call, the sum of losses, outputs, correct ones, steps, and the first faulty step or 0."""
@@ -217,28 +187,26 @@ class RecordedStep:
         self.totals.zero_()
         return totals
 
-    def _rows(self, batch: Batch) -> BatchRows:
-        is_shared = not self.model.cell.dropout or self.model.masks == "subtree"
-        return number_rows(columns(batch.trees, self.model.signature), self.model.signature, shared=is_shared)
-
-    def _step(self) -> None:
+    def _step(self, number: int) -> None:
         """The operations of a step."""
-        model, part, cell = self.model, self.static.part, self.model.tree_cell
-        noise = noise_of_nodes(cell, part["ids"], part["key"][0]) if cell.dropout else {}
-        h = partial(compute_static(self.static, cell, noise=noise).of, "h")
-        output = model.outputs(h, self.batch)
+        model, part, optimizer = self.model, self.plans[number].part, self.optimizer
+        h = self.node_states(number)
+        outputs = [(model.outputs(h, batch), batch) for batch in self.batches[number]]
         weights = part["weights"].view(torch.float64)
-        losses = model.losses(output, self.batch) * weights.to(output)
-        loss = self.loss(losses, part["positions"]) * (len(weights) / weights.sum()).to(output)
-        gradients = torch.autograd.grad(loss, self.adam.parameters, allow_unused=True)
-        gradient = flat(gradients, self.adam.parameters)
+        losses = torch.cat([model.losses(*of_head) for of_head in outputs])
+        losses = losses * weights.to(losses)
+        loss = self.loss(losses, part["positions"]) * (len(weights) / weights.sum()).to(losses)
+        if model.signals is not None and (at_nodes := self.arrays.tensors(part)):
+            loss = loss + model.signals.loss(h(at_nodes["node"]), at_nodes)
+        gradients = torch.autograd.grad(loss, optimizer.parameters, allow_unused=True)
+        gradient = flat(gradients, optimizer.parameters)
         norm = torch.linalg.vector_norm(gradient)
         is_finite = torch.isfinite(norm) & torch.isfinite(loss.detach())
         if self.clip:
             gradient *= (self.clip / norm).clamp(max=1)
-        is_used = self.adam.used(part["present"]) & is_finite
-        self.adam.update(gradient, is_used, part["rate"].view(torch.float64)[0])
-        correct = model.correct(output.detach(), self.batch) * weights
+        is_used = optimizer.used(torch.cat([part["present"], part["used"]])) & is_finite
+        optimizer.update(gradient, is_used, part["rate"].view(torch.float64)[0])
+        correct = torch.cat([model.correct(output.detach(), batch) for output, batch in outputs]) * weights
         counts = torch.stack([losses.detach().double().sum(), weights.sum(), correct.sum(), torch.ones_like(weights[0])])
         self.totals[:4] += counts
         is_first_fault = ~is_finite & (self.totals[4] == 0)

@@ -21,22 +21,24 @@ from dgl_treestack.data.forest import Forest
 from dgl_treestack.distributed import ALONE, World
 from dgl_treestack.errors import ConfigurationError, DivergenceError
 from dgl_treestack.expression import language
+from dgl_treestack.model import recorded
 from dgl_treestack.model.dataset import Batch, Dataset
 from dgl_treestack.model.model import Model
+from dgl_treestack.model.recorded import Prepared, RecordedResults
 from dgl_treestack.model.signals import Distinct
 from dgl_treestack.model.stored_set import prepare_on_disk
 from dgl_treestack.processes import Watch
+from dgl_treestack.propagate import draw_key
 from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.runs import evaluation, pretrained
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.run import Run, build_model
-from dgl_treestack.sequence.encoders import Encoder
-from dgl_treestack.training import build, recorded
+from dgl_treestack.training import build
 from dgl_treestack.training.build import DataSets, Place
 from dgl_treestack.training.engine import choose_engine
 from dgl_treestack.training.objective import Counts, Objective, Progress
 from dgl_treestack.training.optimizer import RowOptimizer
-from dgl_treestack.training.recorded import RecordedStep
+from dgl_treestack.training.recorded import UNREAD, RecordedStep
 from dgl_treestack.truth.subtrees import targets_of
 
 logger = logging.getLogger(__name__)
@@ -177,10 +179,10 @@ class TreeObjective(Objective):
     def steps(self, epoch: int) -> int:
         return math.ceil(len(self.train_set) / self.config.batch_size)
 
-    def batches(self, epoch: int, step: int) -> Iterator[tuple[Batch | Tensor, np.ndarray, Share]]:
+    def batches(self, epoch: int, step: int) -> Iterator[tuple[Batch | Prepared, np.ndarray, Share]]:
         """Yield this process's share of every batch, the positions of the whole batch in the training set, and the share.
 
-        A batch that fits the recorded step is the buffer of its indices.
+        A batch that fits the recorded step is prepared for it.
         """
         chosen = self._chosen(epoch)[step:]
         if self.recorded is None:
@@ -188,10 +190,12 @@ class TreeObjective(Objective):
             batches = self.train_set.batches_of([share.positions for share in shares], self.device)
             yield from zip(batches, chosen, shares, strict=True)
             return
-        generators = (torch_generator(self.seed, "dropout", epoch, i) for i in itertools.count(step))
-        for positions, host in zip(chosen, self.recorded.prepare(chosen, generators), strict=True):
-            batch = self.train_set.batch(positions, self.device) if host is None else host
-            yield batch, positions, Share(positions, 1.0)
+        draws = (
+            (draw_key(torch_generator(self.seed, "dropout", epoch, i)), numpy_generator(self.seed, "signals", epoch, i))
+            for i in itertools.count(step)
+        )
+        for positions, prepared in zip(chosen, self.recorded.prepare(chosen, draws), strict=True):
+            yield prepared or self.train_set.batch(positions, self.device), positions, Share(positions, 1.0)
 
     def _chosen(self, epoch: int) -> list[np.ndarray]:
         """The positions of the examples of every batch of an epoch."""
@@ -206,32 +210,32 @@ class TreeObjective(Objective):
     @cached_property
     def recorded(self) -> RecordedStep | None:
         """The recorded step, made before the first step of this process; None where steps are not recorded."""
-        model, config, record = self.model, self.config, recorded.recorder(self.device)
-        samples = [positions for positions in self._chosen(0)[: recorded.SAMPLES] if len(positions) == config.batch_size]
-        is_plain = config.optimizer.method == "adam" and config.engine != "topo" and self.world.size == 1
-        is_one = not isinstance(model.cell, Encoder) and len(model.heads) == 1 and model.signals is None
-        if record is None or not samples or not is_plain or not is_one:
-            return None
-        model.train()
-        arguments = model, self.optimizer, config.optimizer, self.train_set, samples, self.loss, self.undecayed
-        return RecordedStep(*arguments, record=record)
+        config, samples, fault = self.config, self._chosen(0)[: recorded.SAMPLES], ""
+        if config.optimizer.method not in ("adam", "muon"):
+            fault = f"The optimizer is {config.optimizer.method}."
+        elif config.engine == "topo" or self.world.size > 1:
+            fault = "The engine is topo." if config.engine == "topo" else "Several processes share a batch."
+        given = self.model.train(), self.optimizer, config.optimizer, self.train_set, samples, self.loss, self.undecayed
+        make = partial(RecordedStep, *given, targets=self.targets)
+        return recorded.attempt(self.device, f"{self.run.folder.name}: training", make, fault)
 
     def loss(self, losses: Tensor, positions: Tensor) -> Tensor:
         """Return the loss of a batch: the mean over its outputs. A subclass may weight examples.
 
-        losses: (R,) of the outputs. positions: (R,) of their examples in the training set, on the same device.
+        losses: (R,) of the outputs. positions: (R,) of their examples in the training set, on the same device. In a recorded
+        step some are padding, with losses of 0, and the result is divided by the share of the others.
         """
         return losses.mean()
 
-    def step(self, batch: tuple[Batch | Tensor, np.ndarray, Share], progress: Progress, watch: Watch) -> Counts:
+    def step(self, batch: tuple[Batch | Prepared, np.ndarray, Share], progress: Progress, watch: Watch) -> Counts:
         share_of_batch, positions, share = batch
         steps = self.steps(progress.epoch)
         rate = progress.learning_rate * self.schedule.rate_factor(progress.epoch * steps + progress.step, steps)
-        if self.recorded is not None and isinstance(share_of_batch, Tensor):
+        if self.recorded is not None and isinstance(share_of_batch, Prepared):
             self.recorded(share_of_batch, rate)
             self.unread.append(positions)
             # The CPU waits for the counts: of every step, it would not run ahead of the GPU.
-            return replace(self.settle() if len(self.unread) == recorded.UNREAD else Counts(0.0, 0), stop=watch.number)
+            return replace(self.settle() if len(self.unread) == UNREAD else Counts(0.0, 0), stop=watch.number)
         assert isinstance(share_of_batch, Batch)
         rank = [self.world.rank] if self.world.size > 1 else []  # every process draws the dropout of its own share
         # A function of the place in the run, so that a checkpoint has no state of a generator.
@@ -268,7 +272,7 @@ class TreeObjective(Objective):
         if self.recorded is None:
             self.optimizer.step(rate)
         else:
-            self.recorded.adam.update_rows(rate)
+            self.recorded.optimizer.update_rows(rate)
         return Counts(loss_sum, int(seen), int(right), stopped)
 
     def settle(self) -> Counts:
@@ -289,8 +293,12 @@ class TreeObjective(Objective):
         shown = ", ".join(ids[:8]) + (f" and {len(ids) - 8} more (in the log)" if len(ids) > 8 else "")
         return self.divergence(f"{message} Batch: {shown}.")
 
+    @cached_property
+    def recorded_validation(self) -> RecordedResults | None:
+        return evaluation.recorded(self.model, self.validation_set, self.engine, self.world)
+
     def validate(self, progress: Progress) -> tuple[dict[str, float], float]:
-        validation = evaluation.score(self.model, self.validation_set, self.engine, self.world)
+        validation = evaluation.score(self.model, self.validation_set, self.engine, self.world, self.recorded_validation)
         if not math.isfinite(validation.loss):
             name = self.run.folder.name
             raise self.divergence(f"The validation loss of {name} is {validation.loss} after epoch {progress.epoch + 1}.")

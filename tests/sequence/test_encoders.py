@@ -14,9 +14,9 @@ from dgl_treestack.data import graph
 from dgl_treestack.data.forest import columns
 from dgl_treestack.data.formats import Example, read_examples
 from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.errors import ConfigurationError, DataError
-from dgl_treestack.expression import Equation
-from dgl_treestack.expression.operators import MATH
+from dgl_treestack.errors import ConfigurationError, DataError, GraphError
+from dgl_treestack.expression import Equation, Expression
+from dgl_treestack.expression.operators import MATH, Operator, Signature
 from dgl_treestack.inspection import traces
 from dgl_treestack.model.model import Model
 from dgl_treestack.runs.run import Run
@@ -200,6 +200,14 @@ def test_a_few_epochs_bring_it_away_from_chance(name):
 def test_settings_are_checked(name, hidden, settings, message):
     with pytest.raises(ConfigurationError, match=message):
         Model.build(name, hidden, CANONICAL, ["verification"], **settings)
+
+
+def test_a_node_with_more_children_than_a_tree_transformer_has_branches():
+    words, signature = Vocabulary.of_words("abc"), Signature("s", (Operator("join", None),), words=True, classes=("a", "b"))
+    tree = Expression.node("join", *(Expression.leaf("Word", word, signature) for word in "abc"))
+    model = Model.build("tree_transformer", 64, words, ["classification"], signature, seed=0)
+    with pytest.raises(GraphError, match="more children than 2"):
+        model.score(tree)
 
 
 def test_an_encoder_has_no_row_for_a_number():

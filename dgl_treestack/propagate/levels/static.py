@@ -39,17 +39,32 @@ class Capacity(NamedTuple):
         return self.length * max(len(self.operators), 1)
 
 
-def _capacity(count: int) -> int:
+def capacity(count: int) -> int:
+    """Return the capacity for a count, the maximum of some batches."""
     return -(-int(count * MARGIN + 4) // 8) * 8
 
 
-class StaticPlan:
+class Parts:
+    """Named parts of one buffer (n,) of int64, so that a batch is one copy to a GPU. sizes: of the parts, by name."""
+
+    def __init__(self, sizes: Mapping[str, int], device: torch.device):
+        ends = np.cumsum([*sizes.values()]).tolist()
+        self.spans = {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
+        self.buffer = torch.zeros(ends[-1], dtype=torch.int64, device=device)
+        self.part = self.split(self.buffer)
+
+    def split(self, buffer: Any) -> dict[str, Any]:
+        """Return the parts of a buffer, an array or a tensor, by name."""
+        return {name: buffer[span] for name, span in self.spans.items()}
+
+
+class StaticPlan(Parts):
     """A plan whose tensors are parts of one buffer; `indices` returns its content for a batch.
 
     samples: rows of some batches, of which capacities are the maxima with a margin. further: names and sizes of parts of the
     buffer that are the caller's. nodes: of a batch, at most.
-    buffer: (n,) int64. part: its parts by name; `present` has 1 for the operators of the batch, then 1 if there are numbers at
-    leaves, and 1, and by `ids` (nodes,) dropout is drawn. plan: its tensors are parts.
+    Part `present` has 1 for the operators of the batch, then 1 if there are numbers at leaves, and 1; by `ids` (nodes,) dropout
+    is drawn. plan: its tensors are parts.
     """
 
     def __init__(
@@ -60,7 +75,7 @@ class StaticPlan:
         device: torch.device,
         further: Mapping[str, int] | None = None,
     ):
-        leaves = _capacity(max(len(rows.token) for rows in samples))
+        leaves = capacity(max(len(rows.token) for rows in samples))
         operators = {
             arity: tuple(operator.name for operator in cell.operators if operator.arity in (arity, None))
             for arity in sorted({int(arity) for rows in samples for arity in np.unique(rows.arity)})
@@ -77,12 +92,12 @@ class StaticPlan:
             np.maximum.at(lengths, group, ordinal + 1)
             group_of_row = np.concatenate([np.zeros(len(rows.token), dtype=np.int64), group])
             uses = np.maximum(uses, np.bincount(group_of_row[rows.children], minlength=len(uses)))
-        self.groups = [Capacity(0, leaves, 0, (), _capacity(uses[0]))]
+        self.groups = [Capacity(0, leaves, 0, (), capacity(uses[0]))]
         for (_, arity), length, count in zip(keys, lengths[1:].tolist(), uses[1:].tolist(), strict=True):
             start = self.groups[-1].start + self.groups[-1].size
-            self.groups.append(Capacity(start, _capacity(length), arity, operators[arity], _capacity(count)))
+            self.groups.append(Capacity(start, capacity(length), arity, operators[arity], capacity(count)))
         self.rows = self.groups[-1].start + self.groups[-1].size + 1
-        self.nodes = _capacity(max(len(rows.of_node) for rows in samples))
+        self.nodes = capacity(max(len(rows.of_node) for rows in samples))
         self.starts, self.lengths, self.capacities = (
             np.array([getattr(group, name) for group in self.groups]) for name in ("start", "length", "uses")
         )
@@ -91,16 +106,12 @@ class StaticPlan:
         self.first_edge = np.concatenate([[0], (sizes * [group.arity for group in self.groups]).cumsum()])
         self.first_use = np.concatenate([[0], self.capacities.cumsum()])
         encoded = max(int((rows.token < 0).sum()) for rows in samples)
-        self.encoded = _capacity(encoded) if encoded else 0
+        self.encoded = capacity(encoded) if encoded else 0
         self.chunks = leaves + self.groups[0].uses // CHUNK
         parts = {"row": self.nodes, "ids": self.nodes, "token": leaves, "number": leaves, "encoded": self.encoded}
         parts |= {"nodes": self.rows - 1, "children": int(self.first_edge[-1]), "offsets": self.rows - 1 + len(self.groups)}
         parts |= {"uses": int(self.first_use[-1]), "chunks": self.chunks + 1, "present": len(signature.names) + 2}
-        parts |= further or {}
-        ends = np.cumsum([*parts.values()])
-        self.parts = {name: slice(int(end) - size, int(end)) for (name, size), end in zip(parts.items(), ends, strict=True)}
-        self.buffer = torch.zeros(int(ends[-1]), dtype=torch.int64, device=device)
-        self.part = self.split(self.buffer)
+        super().__init__({**parts, **(further or {})}, device)
         self.plan = self._plan(cell)
 
     def _plan(self, cell: Cell) -> Plan:
@@ -128,10 +139,6 @@ class StaticPlan:
         is_first[1:] = (level[1:] != level[:-1]) | (arity[1:] != arity[:-1]) | (rows.op[1:] != rows.op[:-1])
         index = np.arange(len(level))
         return group, index - np.maximum.accumulate(np.where(is_first, index, 0))
-
-    def split(self, buffer: Any) -> dict[str, Any]:
-        """Return the parts of a buffer, an array or a tensor, by name."""
-        return {name: buffer[span] for name, span in self.parts.items()}
 
     def indices(self, rows: BatchRows) -> np.ndarray | None:
         """Return the content of the buffer for a batch, None if the batch does not fit."""
