@@ -36,18 +36,18 @@ MODELS: dict[str, tuple[str, str, str]] = {
     "tree_lstm_stack_normalise": ("Tree-LSTM+stack+normalize", "#661100", "P"),
     "tree_lstm_stack_normalise_noop": ("Tree-LSTM+stack+normalize+no-op", "#332288", "s"),
     "tree_smu": ("Tree-SMU", "#0072B2", "o"),
-    "tree_smu_pushpop": ("Tree-SMU - no-op", "#56B4E9", "D"),
+    "tree_smu_pushpop": ("Tree-SMU - no-op", "#8073E5", "X"),
     "tree_queue": ("Tree-Queue", "#777777", "s"),
     "tree_slots": ("Tree-Slots", "#117733", "*"),
-    "mtree_rnn": ("MTree-RNN", "#DDAA33", ">"),
+    "mtree_rnn": ("MTree-RNN", "#DDAA33", "v"),
     "mtree_rnn_stack": ("M-Tree-RNN+stack", "#997700", "<"),
     "mi_tree_lstm": ("MI-Tree-LSTM", "#AA4499", "<"),
     "mi_tree_lstm_stack": ("MI-Tree-LSTM+stack", "#882255", "P"),
-    "mtree_lstm": ("MTree-LSTM", "#A6761D", "D"),
+    "mtree_lstm": ("MTree-LSTM", "#A6761D", ">"),
     "mtree_lstm_stack": ("M-Tree-LSTM+stack", "#000000", "*"),
 }
 MAJORITY: dict[str, Any] = {"color": "0.45", "linewidth": 1.2, "linestyle": (0, (1, 1)), "label": "majority class (chance)"}
-LIGHTEST = 0.65  # share of white in the lightest colour of several lines of one model
+LIGHTEST = 0.55  # share of white in the lightest colour of several lines of one model
 
 SETTINGS: dict[Any, Any] = {
     "font.size": 10,
@@ -103,7 +103,8 @@ def styles_of(models: Mapping[str, str]) -> dict[str, dict[str, Any]]:
             _, colour, marker = MODELS[model]
             for i, label in enumerate(labels, MARKERS.index(marker)):
                 white = LIGHTEST * labels.index(label) / max(2, len(labels) - 1)
-                style_of[label] = line(i) | {"color": to_hex((1 - white) * np.array(to_rgb(colour)) + white)}
+                red, green, blue = ((1 - white) * part + white for part in to_rgb(colour))
+                style_of[label] = line(i) | {"color": to_hex((red, green, blue))}
     return style_of
 
 

@@ -55,7 +55,7 @@ def draw_data(report: Mapping[str, Any]) -> Figure:
             axes[1].set(xlabel="depths", ylabel="right (%)")
         elif columns == 2:
             axes[1].set_axis_off()
-    draw_legend(figure, grid.flatten())
+    draw_legend(figure, list(grid.flatten()))
     return figure
 
 

@@ -1,11 +1,11 @@
 """Top-1 and top-5 of equation completion against depth."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from matplotlib.figure import Figure
 
 from dgl_treestack.data import records
-from dgl_treestack.data.records import Table
 from dgl_treestack.plots._style import MAJORITY, draw_legend, draw_seeds
 from dgl_treestack.results.metrics import mean, top
 from dgl_treestack.results.run_result import RunResult
@@ -28,7 +28,7 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     panels = figure.subplots(len(sets), len(PANELS), sharey="row", squeeze=False)
     first_run = next(iter(groups.values()))[0]  # what is reached without a model is the same for all
     for row, name in zip(panels, sets, strict=True):
-        draw_seeds(row, groups, lambda run, name=name: {n: _shares(table) for n, table in records.by(run.of(name)).items()})
+        draw_seeds(row, groups, partial(_shares, name=name))
         blanks = first_run.of(name)
         by_depth = records.by(blanks)
         for axes, (_, _, title) in zip(row, PANELS, strict=True):
@@ -42,6 +42,6 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     return figure
 
 
-def _shares(table: Table) -> list[float]:
-    """Return the share of blanks that are filled, for every panel."""
-    return [top(table, kind, limit) for kind, limit, _ in PANELS]
+def _shares(run: RunResult, name: str) -> dict[int, list[float]]:
+    """Return the share of the blanks of a set that are filled, by depth and panel."""
+    return {n: [top(table, kind, limit) for kind, limit, _ in PANELS] for n, table in records.by(run.of(name)).items()}

@@ -34,7 +34,8 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
         colour = style_of[label]["color"]
         by_action.bar(x, [fmean(values) for values in bars], WIDTH / len(groups), yerr=spread, color=colour, edgecolor="white")
     table = _beyond(next(iter(groups.values()))[0])
-    title = f"{len(table):,} equations of depth {table['depth'].min()}-{table['depth'].max()}"
+    depths = table["depth"].unique().sort()
+    title = f"{len(table):,} equations of depth {depths[0]}-{depths[-1]}"
     for axes in (by_rows, by_action):
         axes.axhline(records.majority(table), **MAJORITY)
         axes.set(title=title, ylabel="accuracy (%)")

@@ -59,7 +59,7 @@ def draw(runs: Sequence[RunResult]) -> Figure:
     for axes in panels[len(parts) :]:
         axes.axis("off")
     panels[0].errorbar([], [], [], color="0.45", capsize=2, linestyle="none", label="± one standard deviation over seeds")
-    draw_legend(figure, panels[:1])
+    draw_legend(figure, [panels[0]])
     return figure
 
 

@@ -12,7 +12,7 @@ from dgl_treestack.results.metrics import mean
 from dgl_treestack.results.run_result import RunResult
 
 PANELS = (("usage", "mean over operators"), ("top", "at the two sides"))  # key of a record, title
-PAPER = "hollow: the paper's Table 5, over nodes that it does not name"
+PAPER = "hollow: the paper's Table 5 (nodes not named)"
 
 
 def draw_groups(groups: Mapping[str, Sequence[RunResult]], paper: Mapping[str, Mapping[int, float]] | None = None) -> Figure:

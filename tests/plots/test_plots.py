@@ -18,7 +18,7 @@ from dgl_treestack.data import records
 from dgl_treestack.errors import ConfigurationError, DataError, TreestackError
 from dgl_treestack.generate.presets.paper import COUNTS
 from dgl_treestack.generate.production import read_manifest
-from dgl_treestack.plots import _style, audit, confusion, depth, epochs, equations, learning_curve
+from dgl_treestack.plots import _style, audit, completion, confusion, depth, epochs, equations, learning_curve, usage
 from dgl_treestack.results import archive, report, run_result
 from dgl_treestack.results.metrics import METRICS
 from dgl_treestack.results.run_result import read
@@ -85,6 +85,26 @@ def test_the_confusion_matrix_is_in_per_cent_of_the_labels(folders):
     assert [text.get_text() for text in axes.get_yticklabels()] == ["one (765)", "two (0)", "three (765)"]
     assert f"right {records.accuracy(records.joined(run.of('test') for run in runs)):.1f} %, chance 50.0 %" in axes.get_title()
     assert scale.get_ylabel().startswith("per cent")
+
+
+def test_completion_shows_what_is_right_without_a_model(folders):
+    """Chance, and always the most frequent value, in the panel of the first answer."""
+    columns = {"class": 1, "collapse": 2, "blank_depth": 1, "chance": 0.01, "constant": True}
+    rows = [{"id": str(i), "depth": 8 + i % 2, "correct": True, **columns} for i in range(10)]
+    runs = [read(folder).with_set("blanks", table_of(rows)) for folder in folders[:2]]
+    first, five = completion.draw_groups({"A": runs}).axes
+    lines = {line.get_label(): list(line.get_ydata()) for line in first.get_lines()}
+    assert lines == {"A (2 seeds)": [100, 100], "chance": [1, 1], "always the most frequent value": [100, 100]}
+    assert "chance 1.0 %" in first.get_title() and "10 blanks" in first.get_ylabel()
+    assert [line.get_label() for line in five.get_lines()] == ["A (2 seeds)"]
+
+
+def test_usage_is_drawn_over_the_numbers_of_the_paper(folders):
+    rows = [{"id": str(i), "depth": 3, "correct": None, "usage": 1.5, "top": 2.0} for i in range(30)]
+    groups = {"Tree-SMU, 2 rows": [read(folder).with_set("usage", table_of(rows)) for folder in folders[:2]]}
+    for axes, ours in zip(usage.draw_groups(groups, {"Tree-SMU, 2 rows": {3: 0.05, 4: 0.31}}).axes, (1.5, 2.0), strict=True):
+        lines = {line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in axes.get_lines()}
+        assert lines == {"Tree-SMU, 2 rows (2 seeds)": ([3], [ours]), usage.PAPER: ([3, 4], [0.05, 0.31])}
 
 
 @pytest.mark.parametrize("name", plots.figures())
