@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dgl_treestack.errors import ConfigurationError, unknown
+from dgl_treestack.errors import ConfigurationError, DataError, unknown
 
 _OF_MANIFESTS = ("equations",)
 
@@ -29,10 +29,11 @@ def plot(name: str, folders: Sequence[Path], output: Path, on: str = "") -> list
     folders: of runs, or files `records.parquet` of `reproduce`. output: a path with suffix .svg, .png or none; both files are
     written. on: a data file that the runs were evaluated on, in place of their test sets.
     Raises ConfigurationError for an unknown figure or suffix, and for `on` with a figure without runs, DataError for a folder
-    without records or manifest.
+    without records or manifest, and for no runs.
     """
     from dgl_treestack.generate.production import read_manifest
     from dgl_treestack.results import archive, run_result
+    from dgl_treestack.runs.configuration import RunConfig
 
     if name not in figures():
         raise ConfigurationError(unknown("figure", name, figures()))
@@ -44,7 +45,10 @@ def plot(name: str, folders: Sequence[Path], output: Path, on: str = "") -> list
     for path in folders:
         is_archive = path.suffix == ".parquet" and not on
         recorded = archive.read(path) if is_archive else [run_result.read(path, on=on)]
-        runs += [run for run in recorded if run.rows]  # rows of a table without a network have no epochs
+        # rows of a table without a network have no epochs
+        runs += [run for run in recorded if run.rows and isinstance(run.config, RunConfig)]
+    if not runs:
+        raise DataError("Name at least one run folder, or file of records with runs on trees.")
     return draw(name, runs, output)
 
 
