@@ -181,5 +181,5 @@ def _graphs(file: str, limit: int, chosen: str, output: Path | None, vocabulary:
             title = drawing.shortened(str(read(tree_network, signature)))
         except ExpressionError:  # nodes are shared
             title = f"{Path(file).name}, tree {tree}"
-        drawing.save(drawing.draw_network(tree_network, title), output)
+        drawing.save(drawing.draw_network(tree_network, title, signature), output)
     return {**counts, "rows": rows}, f"{table.summary_text(counts)}\n\ntree {tree}\n{table.text(rows)}"

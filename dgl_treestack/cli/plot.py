@@ -11,9 +11,13 @@ from dgl_treestack.cli import On
 
 def plot(
     figure: Annotated[
-        Positional[str], arg(help="Which figure: depth, confusion, epochs, learning_curve, equations, or one added to plots/.")
+        Positional[str],
+        arg(help="Which figure: depth, summary, confusion, epochs, learning_curve, equations, or one of plots/."),
     ],
-    runs: Annotated[Positional[tuple[Path, ...]], arg(help="Run folders; for `equations`, folders of data.")],
+    runs: Annotated[
+        Positional[tuple[Path, ...]],
+        arg(help="Run folders, or files records.parquet of `reproduce`; for `equations`, folders of data."),
+    ],
     *,
     on: On = "",
     output: Annotated[Path, arg(help="Where to write the figure, as .svg and as .png.")],

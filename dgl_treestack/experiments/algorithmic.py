@@ -24,8 +24,8 @@ TITLE = "Counting, memorization, addition"
 SOURCE = "Joulin & Mikolov 2015, Tables 2 and 3, Figures 2 and 3"
 COUNTING = ("anbn", "anbncn", "anbncndn", "anb2n", "anbmcnm")
 SHOWN_BY_LENGTH = ("memorization", "addition")  # Figure 2
-# Task -> figure of a net's actions: Table 3, and memorization in place of Figure 3.
-TRACED = {"anb2n": "actions", "memorization": "actions_memorization"}
+# Task -> figure of a net's actions: Table 3, memorization, and Figure 3.
+TRACED = {"anb2n": "actions", "memorization": "actions_memorization", "addition": "actions_addition"}
 _SPREAD: Mapping[str, Callable[[list[float]], float]] = {"worst": min, "median": statistics.median, "best": max}
 
 CAPACITY = 80  # rows in training: sequences of size 19 push at most 76 symbols
@@ -192,7 +192,7 @@ def _lines(task: str, label: str, answers: Table, tests: StreamTests) -> Iterato
 def _draw(chosen: Mapping[tuple[str, str], RunResult], folder: Path, tests: StreamTests) -> None:
     """Draw accuracy against length (Figure 2), and the actions of nets (Table 3, Figure 3).
 
-    Figure 3 is of addition, which is not learned here; ours is of memorization. A curve has the per cent of
+    Figure 3 is of addition, which is not learned here; memorization is shown too. A curve has the per cent of
     sequences of a size on which the chosen restart is right, before rounding, from empty memories.
     """
     curves: dict[str, dict[str, dict[int, float]]] = {}
@@ -206,7 +206,11 @@ def _draw(chosen: Mapping[tuple[str, str], RunResult], folder: Path, tests: Stre
             curves.setdefault(title, {})[label] = curve
             points += [{"task": title, "model": label, "n": n, "per cent": share} for n, share in curve.items()]
         if task in TRACED and run.about.get("trace"):
-            plots.draw("actions", run.about["trace"], folder / TRACED[task])
+            rows = run.about["trace"]
+            tokens = [tasks()[task].symbols.index(row["symbol"]) for row in rows]
+            scored = [False, *tasks()[task].scored(tokens[1:])]  # the first token comes before the sequence
+            traced = [row | {"scored": is_scored} for row, is_scored in zip(rows, scored, strict=True)]
+            plots.draw("actions", traced, folder / TRACED[task])
     if curves:
         atomic.write_text(folder / "length.csv", report.csv(points))
         plots.draw("algorithmic", curves, folder / "length")

@@ -70,7 +70,8 @@ def reproduce(
             if not all({*protocol.extras} <= {*run.sets} for group in drawn.values() for run in group):
                 logger.warning("%s: no figure %s, because the files of records have not all that it shows", name, figure)
             elif drawn:
-                plots.draw(figure, drawn, folder / figure)
+                printed = {"paper": tables.paper_by_depth(protocol)} if figure == "usage" else {}
+                plots.draw(figure, drawn, folder / figure, **printed)
         show(text)
     for name, runs_apart in planned_apart.items():
         results_apart = []

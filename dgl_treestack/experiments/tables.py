@@ -51,6 +51,12 @@ def compare(protocol: Protocol, results: Results) -> list[Line]:
     return lines
 
 
+def paper_by_depth(protocol: Protocol) -> dict[str, dict[int, float]]:
+    """Return the paper's mean by depth of every row that it prints, of the columns of one set and one depth."""
+    depth_of = {column.title: column.depths[0] for column in protocol.columns if column.depths and len({*column.depths}) == 1}
+    return {row.label: {depth_of[title]: mean for title, (mean, _) in row.paper.items()} for row in protocol.rows if row.paper}
+
+
 def compare_pairs(protocol: Protocol, answers_on: Mapping[Compared, AnswersOf]) -> list[Line]:
     """Compare the models of `protocol.pairs` on its sets of equations; pairs without runs are left out.
 

@@ -18,6 +18,8 @@ MAX_NODES = 500
 RESOLUTION, MAX_PIXELS = 150, 8000
 SPACING = 0.75  # inches from level to level
 
+EDGES = 5  # order of drawing: above what is drawn at nodes, such as heat maps, below the labels of nodes
+
 # Two colours that also differ in grey.
 OPERATOR_COLOUR, LEAF_COLOUR = "#cfe0f3", "#fbf2d5"
 
@@ -88,7 +90,9 @@ def draw_network(
     inches = max(4.0, 0.62 * width + 0.8), max(2.5, spacing * (depth + 1) + 0.6)
     figure = Figure(figsize=inches, dpi=min(RESOLUTION, MAX_PIXELS / max(inches)), layout="constrained")
     axes = figure.add_subplot()
-    nx.draw_networkx_edges(network, positions, ax=axes, arrows=False, edge_color="0.6", width=1, node_size=0)
+    edges = nx.draw_networkx_edges(network, positions, ax=axes, arrows=False, edge_color="0.4", width=1, node_size=0)
+    if len(network.edges):
+        edges.set_zorder(EDGES)
     for is_leaf, shape, colour in ((False, "circle", OPERATOR_COLOUR), (True, "round", LEAF_COLOUR)):
         labels = {
             node: label(data["name"], data["text"], signature)
@@ -98,7 +102,7 @@ def draw_network(
         box = {"boxstyle": f"{shape},pad=0.3", "facecolor": colour, "edgecolor": "0.35", "linewidth": 0.8}
         texts = nx.draw_networkx_labels(network, positions, labels, font_size=9, bbox=box, ax=axes, clip_on=False)
         for text in texts.values():
-            text.set(parse_math=False, zorder=2)
+            text.set(parse_math=False, zorder=EDGES + 1)
     axes.set_xlim(-0.8, width - 0.2)
     axes.set_ylim(depth + 0.6, -0.6)
     axes.axis("off")

@@ -16,8 +16,9 @@ from matplotlib.patches import Patch, Rectangle
 from dgl_treestack import atomic
 from dgl_treestack.data.formats import Example
 from dgl_treestack.expression.networkx import write
-from dgl_treestack.inspection.drawing import draw, label, layout
+from dgl_treestack.inspection.drawing import EDGES, draw, label, layout
 from dgl_treestack.inspection.traces import Trace, difference
+from dgl_treestack.plots._style import name_of
 
 SHADES = " ▁▂▃▄▅▆▇█"
 TREE_WIDTH = 40  # columns for the tree; a deeper one moves the numbers to the right
@@ -27,6 +28,7 @@ OTHER_COLOURS = ("#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # of actions with 
 SPACING = 1.3  # inches from level to level
 # Offsets below a node and heights of its bar and its heat map, in levels; the width of both, in columns.
 BAR, MAP, WIDTH = (0.2, 0.07), (0.29, 0.34), 0.84
+PALE = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}  # behind numbers
 ANSWER = 0.31  # distance of an answer above its node, in levels
 
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -109,14 +111,15 @@ def correctness_table(traces: Mapping[str, Sequence[Trace]]) -> str:
 def draw_trace(name: str, trace: Trace) -> Figure:
     """Draw a model's actions and stacks in an equation.
 
-    Below every operator but the root of an equation, a bar shows the shares of the actions, such as push, pop and no-op, and a
-    heat map the rows of the stack, the top row on top, from blue for negative to red for positive numbers; several stacks are
-    side by side. Above a node is the model's answer, in red if it is wrong, where the task has answers at nodes.
+    Below every operator, a bar shows the shares of the actions, such as push, pop and no-op, with the numbers of `outline`
+    under a heat map of the rows of the stack, the top row on top, from blue for negative to red for positive numbers; several
+    stacks are side by side. The root of an equation has neither, since it has no state. Above a node is the model's answer, in
+    red if it is wrong, where the task has answers at nodes.
 
-    name: of the model, for the title. Raises DataError for a tree of more than 500 nodes.
+    name: of the model in configurations. Raises DataError for a tree of more than 500 nodes.
     """
     tree = trace.tree
-    figure = draw(tree, f"{tree}\n{name}: {score_text(trace)}", spacing=SPACING)
+    figure = draw(tree, f"{tree}\n{name_of(name)}: {score_text(trace)}", spacing=SPACING)
     (axes,) = figure.axes
     limits = axes.get_xlim(), axes.get_ylim()
     largest = max((float(np.abs(stack).max(initial=1e-9)) for stack in trace.stacks.values()), default=0.0)
@@ -141,6 +144,9 @@ def draw_trace(name: str, trace: Trace) -> Figure:
                 place = (start, y + BAR[0])
                 axes.add_patch(Rectangle(place, width, BAR[1], color=colour_of[action], linewidth=0, zorder=3))
                 start += width
+            means = " ".join(f"{trace.actions[action][node]:.2f}" for action in actions)
+            place = x + WIDTH * ((i + 0.5) / len(groups) - 0.5), y + MAP[0] + MAP[1] + 0.01
+            axes.text(*place, means, ha="center", va="top", fontsize=5, zorder=EDGES + 1, bbox=PALE)
         top, bottom, width = y + MAP[0], y + MAP[0] + MAP[1], WIDTH / max(1, len(trace.stacks))
         for i, stack in enumerate(trace.stacks.values()):
             left = x - WIDTH / 2 + i * width
@@ -150,8 +156,14 @@ def draw_trace(name: str, trace: Trace) -> Figure:
     axes.set_xlim(*limits[0])
     axes.set_ylim(*limits[1])
     if trace.actions:
-        patches = [Patch(color=colour, label=action) for action, colour in colour_of.items()]
-        axes.legend(handles=patches, loc="upper right", fontsize=8, frameon=False)
+        patches = [Patch(color=colour, label=action.replace("noop", "no-op")) for action, colour in colour_of.items()]
+        title = "shares, in this order below a node"
+        figure.legend(handles=patches, title=title, loc="outside lower center", ncols=3, fontsize=7, title_fontsize=7)
+    if axes.images:
+        scale = axes.inset_axes((0.02, 0.97, min(0.3, 1.5 / figure.get_figwidth()), 0.015))
+        figure.colorbar(axes.images[0], cax=scale, orientation="horizontal")
+        scale.set_xlabel("entry of a stack", fontsize=7)
+        scale.tick_params(labelsize=6)
     return figure
 
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from dgl_treestack.plots import line
+from dgl_treestack.plots._style import MAJORITY, draw_legend, line
 
 # verdict -> fill of its part of a bar; "not judged" is for audits without verdicts
 _FILLS: dict[str, dict[str, Any]] = {
@@ -30,13 +30,13 @@ def draw_data(report: Mapping[str, Any]) -> Figure:
     sets = report["sets"]
     leakage = {name: [row for row in audited.get("leakage", ()) if "skipped" not in row] for name, audited in sets.items()}
     columns = 2 if any(leakage.values()) else 1
-    figure = Figure(figsize=(5.2 * columns, 3.5 * len(sets)), layout="constrained")
+    figure = Figure(figsize=(5.2 * columns, 0.6 + 3.3 * len(sets)), layout="constrained")
     grid = figure.subplots(len(sets), columns, squeeze=False, width_ratios=[1, 1.15][:columns])
     for axes, (name, audited) in zip(grid, sets.items(), strict=True):
-        axes[0].set_title(f"{name}: {audited['equations']:,} equations", loc="left", fontsize=10)
+        axes[0].set_title(f"{name}: {audited['equations']:,} equations", loc="left")
         _draw_counts(axes[0], audited["verdicts"])
         if leakage[name]:
-            axes[1].set_title("leakage, five-fold by pair", loc="left", fontsize=10)
+            axes[1].set_title("leakage, five-fold by pair, ± one standard error", loc="left")
             rows = leakage[name]
             names = list(rows[0]["baselines"])
             for i, baseline in enumerate(names):
@@ -48,15 +48,14 @@ def draw_data(report: Mapping[str, Any]) -> Figure:
                     **{**line(i), "linestyle": "none"}, markersize=5, capsize=2, linewidth=1, label=baseline,
                 )  # fmt: skip
             for x, row in enumerate(rows):
-                style = {"color": "black", "linewidth": 1, "linestyle": (0, (4, 2))}
-                axes[1].plot([x - 0.45, x + 0.45], [row["majority"]] * 2, **style, label=None if x else "commoner label")
+                axes[1].plot([x - 0.45, x + 0.45], [row["majority"]] * 2, **MAJORITY)
             axes[1].set_xticks(range(len(rows)), [row["depths"] for row in rows])
             axes[1].set_xlim(-0.6, len(rows) - 0.4)
             axes[1].grid(axis="x", visible=False)
             axes[1].set(xlabel="depths", ylabel="right (%)")
-            axes[1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
         elif columns == 2:
             axes[1].set_axis_off()
+    draw_legend(figure, list(grid.flatten()))
     return figure
 
 
@@ -72,7 +71,7 @@ def heights(rows: Sequence[Mapping[str, Any]]) -> dict[str, Counter[tuple[int, i
 
 
 def _draw_counts(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Draw stacked bars by depth, away from zero in both directions, with room for the legend above them."""
+    """Draw stacked bars by depth, away from zero in both directions."""
     base: Counter[tuple[int, int]] = Counter()
     for verdict, counts in heights(rows).items():
         bars = [bar for bar in sorted(counts) if counts[bar]]
@@ -93,7 +92,3 @@ def _draw_counts(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     below = "incorrect" if 0 in labels else ""
     above = " and ".join(word for label, word in ((1, "correct"), (None, "unlabelled")) if label in labels)
     axes.set(xlabel="depth of the equation", ylabel="equations: " + "  |  ".join(filter(None, (below, above))))
-    axes.margins(y=0.12)
-    axes.legend(fontsize=8, loc="upper left", ncols=2)
-    low, high = axes.get_ylim()
-    axes.set_ylim(low, high + 0.2 * (high - low))

@@ -7,14 +7,15 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dgl_treestack.data import records
 from dgl_treestack.data.records import Table, accuracy
 from dgl_treestack.errors import DataError
 from dgl_treestack.expression.operators import MATH
-from dgl_treestack.plots import draw_seeds
-from dgl_treestack.results.run_result import RunResult, by_config
+from dgl_treestack.plots._style import MAJORITY, by_name, draw_legend, draw_seeds
+from dgl_treestack.results.run_result import RunResult
 
 MIN_EQUATIONS = 30  # per drawn depth; with fewer the standard error is above 9 points
 MAX_TICKS = 25
@@ -28,16 +29,14 @@ def draw(runs: Sequence[RunResult]) -> Figure:
 
     Raises DataError when there are no runs, or no depth with enough equations.
     """
-    groups = by_config(runs)
+    groups = by_name(runs)
     measures = sorted({run.config.data.group_by for run in runs})
     if len(measures) > 1:
         raise DataError(f"The runs group by {' and '.join(measures)} (data.group_by). Draw them one at a time.")
     sizes = [{value: len(group) for value, group in records.by(run.of("test"), measures[0]).items()} for run in runs]
     if few := sorted({value for of_run in sizes for value, count in of_run.items() if count < MIN_EQUATIONS}):
         logger.warning("not drawn, with fewer than %d trees: %s %s", MIN_EQUATIONS, measures[0], ", ".join(map(str, few)))
-    # Labels omit a prefix of all names, as in quickstart-tree_smu and quickstart-tree_lstm.
-    shorten = len(groups) > 1 and len({name.split("-")[0] for name in groups}) == 1
-    return draw_groups({name.split("-", 1)[-1] if shorten else name: group for name, group in groups.items()})
+    return draw_groups(groups)
 
 
 def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
@@ -48,33 +47,41 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     all_runs = [run for group in groups.values() for run in group]
     names_of_deep = [name for name in all_runs[0].sets if DEEP.fullmatch(name) and len(all_runs[0].of(name))]
     has_deep = bool(names_of_deep) and all(names_of_deep[0] in run.sets for run in all_runs)
-    figure = Figure(figsize=(11.0 if has_deep else 7.2, 4.2), layout="constrained")
+    figure = Figure(figsize=(11.0 if has_deep else 7.2, 4.6), layout="constrained")
     panels = figure.subplots(1, 1 + has_deep, sharey=True, squeeze=False)[0]
-    group_by, trained = all_runs[0].config.data.group_by, all_runs[0].trained
-    x_label = AXES[group_by] if all_runs[0].config.data.language == MATH.name else AXES[group_by].replace("equation", "tree")
     for axes, name in zip(panels, ("test", *names_of_deep), strict=False):
-        tables_of_runs = {label: [large_depths(run, name) for run in group] for label, group in groups.items()}
-        draw_seeds([axes], tables_of_runs, lambda tables: {depth: accuracy(table) for depth, table in tables.items()})
-        # If test sets differ, the majority of a depth is that of the first run with this depth.
-        all_tables = [tables for of_label in tables_of_runs.values() for tables in of_label]
-        first_tables = {depth: table for tables in reversed(all_tables) for depth, table in tables.items()}
-        depths = sorted(first_tables)
-        shares = [records.majority(first_tables[depth]) for depth in depths]
-        axes.plot(depths, shares, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label="majority class")
-        axes.set_xticks(depths if len(depths) <= MAX_TICKS else depths[:: -(-len(depths) // MAX_TICKS)])
-        axes.set_xlim(depths[0] - 0.5, depths[-1] + 0.5)
-        left, right = axes.get_xlim()
-        start, stop = max(left, trained.start - 0.5), min(right, trained.stop - 0.5)
-        if start < stop and (start, stop) != (left, right):  # a shade over the training depths
-            axes.axvspan(start, stop, color="0.92", zorder=0)
-            title = "training depths" if group_by == "depth" else "training set"
-            axes.text(stop - 0.1, axes.get_ylim()[1], title, ha="right", va="top", fontsize=8, color="0.35")
-        axes.set_xlabel(x_label)
+        draw_panel(axes, groups, name)
     panels[0].set_ylabel("accuracy (%)")
-    panels[0].legend(fontsize=8)
+    draw_legend(figure, panels)
     if has_deep:
         panels[1].set_title("another test set: deep")
     return figure
+
+
+def draw_panel(axes: Axes, groups: Mapping[str, Sequence[RunResult]], name: str) -> None:
+    """Draw a line per label and the majority class of a test set, on a shade over the training depths."""
+    first_run = next(iter(groups.values()))[0]
+    group_by, trained = first_run.config.data.group_by, first_run.trained
+    tables_of_run = {(run.config.name, run.seed): large_depths(run, name) for group in groups.values() for run in group}
+    draw_seeds(
+        [axes], groups, lambda run: {n: accuracy(table) for n, table in tables_of_run[run.config.name, run.seed].items()}
+    )
+    # If test sets differ, the majority of a depth is that of the first run with this depth.
+    first_tables = {depth: table for tables in reversed(tables_of_run.values()) for depth, table in tables.items()}
+    depths = sorted(first_tables)
+    axes.plot(depths, [records.majority(first_tables[depth]) for depth in depths], **MAJORITY)
+    axes.set_xticks(depths if len(depths) <= MAX_TICKS else depths[:: -(-len(depths) // MAX_TICKS)])
+    axes.set_xlim(depths[0] - 0.5, depths[-1] + 0.5)
+    left, right = axes.get_xlim()
+    start, stop = max(left, trained.start - 0.5), min(right, trained.stop - 0.5)
+    if start < stop and (start, stop) != (left, right):
+        axes.axvspan(start, stop, color="0.92", zorder=0)
+        title = "training depths" if group_by == "depth" else "training set"
+        axes.text(
+            stop - 0.1, 1.0, title, ha="right", va="bottom", fontsize=8, color="0.35", transform=axes.get_xaxis_transform()
+        )
+    is_of_equations = first_run.config.data.language == MATH.name
+    axes.set_xlabel(AXES[group_by] if is_of_equations else AXES[group_by].replace("equation", "tree"))
 
 
 def large_depths(run: RunResult, name_of_set: str = "test") -> dict[int, Table]:

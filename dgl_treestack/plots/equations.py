@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from dgl_treestack.generate.presets.paper import COUNTS
-from dgl_treestack.plots import COLOURS
+from dgl_treestack.plots._style import COLOURS
 
 PAPERS = "Mali et al. 2021, Table 1"
 _HATCHES = ("//", "", "\\\\", "..")

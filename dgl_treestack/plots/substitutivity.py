@@ -9,7 +9,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from dgl_treestack.errors import DataError
-from dgl_treestack.plots import line
+from dgl_treestack.plots._style import line
 from dgl_treestack.results import metrics
 from dgl_treestack.results.run_result import RunResult
 
@@ -47,8 +47,8 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
             axes.scatter(x, y, s=14, color=style["color"], marker=style["marker"], label=f"value of {simplest}")
         axes.set(xticks=[], yticks=[])
         clusters = metrics.clusters(expressions)
-        measured = f"neighbour {clusters['agreement']:.0f} %, silhouette {clusters['silhouette'] / 100:.2f}"
-        axes.set_title(f"{label}\n{measured}", fontsize=9)
+        agreement = f"neighbour of equal value {clusters['agreement']:.0f} %, chance {clusters['chance']:.0f} %"
+        axes.set_title(f"{label}\n{agreement}\nsilhouette {clusters['silhouette'] / 100:.2f}", fontsize=9)
     for axes in panels[len(groups) :]:
         axes.axis("off")
     handles, names = panels[0].get_legend_handles_labels()

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from dgl_treestack.plots import draw_seeds
+from dgl_treestack.plots._style import draw_legend, draw_seeds
 from dgl_treestack.results import metrics
 from dgl_treestack.results.run_result import RunResult
 
@@ -19,7 +19,7 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
     A line per model: mean over seeds, a band of one sample standard deviation.
     The runs have the set `values`, of `extras.values`.
     """
-    figure = Figure(figsize=(11.5, 3.8), layout="constrained")
+    figure = Figure(figsize=(11.5, 4.2), layout="constrained")
     points, errors, correlations = figure.subplots(1, 3)
     label, runs = next(iter(groups.items()))
     rows = runs[0].of("values").rows(named=True)
@@ -35,5 +35,5 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
         axes.set(xlabel="height of the subtree", ylabel=title)
     errors.set_ylim(bottom=0)
     correlations.set_ylim(top=1.005)
-    errors.legend(fontsize=8)
+    draw_legend(figure, [errors])
     return figure

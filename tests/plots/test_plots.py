@@ -13,17 +13,20 @@ from each_case import assert_each
 from small_runs import small_config
 from tables import table_of
 
-from dgl_treestack import plain_data, plots
+from dgl_treestack import cells, plain_data, plots
 from dgl_treestack.data import records
 from dgl_treestack.errors import ConfigurationError, DataError, TreestackError
 from dgl_treestack.generate.presets.paper import COUNTS
 from dgl_treestack.generate.production import read_manifest
-from dgl_treestack.plots import audit, confusion, depth, equations, learning_curve
-from dgl_treestack.results import report
+from dgl_treestack.plots import _style, audit, completion, confusion, depth, epochs, equations, learning_curve, usage
+from dgl_treestack.results import archive, report, run_result
 from dgl_treestack.results.metrics import METRICS
 from dgl_treestack.results.run_result import read
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.run import Run
+from dgl_treestack.sequence import encoders
+
+CHANCE = _style.MAJORITY["label"]
 
 
 def fake_run(folder, config, seed, right, equations=100):
@@ -74,12 +77,34 @@ def test_the_confusion_matrix_is_in_per_cent_of_the_labels(folders):
     for folder in folders[:3]:
         give_classes(Run(folder))
     runs = [read(folder) for folder in folders[:3]]
-    (axes,) = confusion.draw(runs).axes
+    axes, scale = confusion.draw(runs).axes
     right = records.accuracy(records.joined(run.of("test") for run in runs).filter(pl.col("label") == "three"))
     matrix = axes.get_images()[0].get_array()
     assert matrix.shape == (3, 3) and matrix[2].tolist() == pytest.approx([0, 100 - right, right])
     assert matrix[1].tolist() == [0, 0, 0]  # a class without examples
-    assert [text.get_text() for text in axes.get_yticklabels()] == ["one", "two", "three"]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["one (765)", "two (0)", "three (765)"]
+    assert f"right {records.accuracy(records.joined(run.of('test') for run in runs)):.1f} %, chance 50.0 %" in axes.get_title()
+    assert scale.get_ylabel().startswith("per cent")
+
+
+def test_completion_shows_what_is_right_without_a_model(folders):
+    """Chance, and always the most frequent value, in the panel of the first answer."""
+    columns = {"class": 1, "collapse": 2, "blank_depth": 1, "chance": 0.01, "constant": True}
+    rows = [{"id": str(i), "depth": 8 + i % 2, "correct": True, **columns} for i in range(10)]
+    runs = [read(folder).with_set("blanks", table_of(rows)) for folder in folders[:2]]
+    first, five = completion.draw_groups({"A": runs}).axes
+    lines = {line.get_label(): list(line.get_ydata()) for line in first.get_lines()}
+    assert lines == {"A (2 seeds)": [100, 100], "chance": [1, 1], "always the most frequent value": [100, 100]}
+    assert "chance 1.0 %" in first.get_title() and "10 blanks" in first.get_ylabel()
+    assert [line.get_label() for line in five.get_lines()] == ["A (2 seeds)"]
+
+
+def test_usage_is_drawn_over_the_numbers_of_the_paper(folders):
+    rows = [{"id": str(i), "depth": 3, "correct": None, "usage": 1.5, "top": 2.0} for i in range(30)]
+    groups = {"Tree-SMU, 2 rows": [read(folder).with_set("usage", table_of(rows)) for folder in folders[:2]]}
+    for axes, ours in zip(usage.draw_groups(groups, {"Tree-SMU, 2 rows": {3: 0.05, 4: 0.31}}).axes, (1.5, 2.0), strict=True):
+        lines = {line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in axes.get_lines()}
+        assert lines == {"Tree-SMU, 2 rows (2 seeds)": ([3], [ours]), usage.PAPER: ([3, 4], [0.05, 0.31])}
 
 
 @pytest.mark.parametrize("name", plots.figures())
@@ -102,53 +127,83 @@ def test_depth_curve_is_a_group_by_over_records(folders):
     assert list(curve) == [1, 2, 3, 4, 5]  # depth 6 has too few equations
     assert curve[2].equals(runs[0].of("test", (2, 2)))
     lines = {line.get_label(): line.get_ydata() for line in depth.draw(runs).axes[0].get_lines()}
-    assert set(lines) == {"small (3 seeds)", "other (3 seeds)", "majority class"}
-    assert lines["small (3 seeds)"][1] == pytest.approx(sum(records.accuracy(run.of("test", (2, 2))) for run in runs[:3]) / 3)
-    assert list(lines["majority class"]) == [50] * 5
+    assert set(lines) == {f"Tree-SMU, {name} (3 seeds)" for name in ("small", "other")} | {CHANCE}
+    assert lines["Tree-SMU, small (3 seeds)"][1] == pytest.approx(
+        sum(records.accuracy(run.of("test", (2, 2))) for run in runs[:3]) / 3
+    )
+    assert list(lines[CHANCE]) == [50] * 5
 
 
-def test_every_configuration_has_a_line_of_its_own(tmp_path, folders):
+def test_every_configuration_has_a_line_of_its_own_by_the_name_of_its_model(tmp_path, folders):
     config = configuration.load(folders[0] / "config.toml")
-    for names, labels in [
-        ("quick-smu paper-smu", "quick-smu paper-smu"),
-        ("rnn_stack-tanh rnn-tanh", "rnn_stack-tanh rnn-tanh"),
-        ("quick-smu quick-lstm", "smu lstm"),
-        ("smu-0a1b", "smu-0a1b"),
+    for models, labels in [
+        ("tree_smu tree_smu", ["Tree-SMU, a", "Tree-SMU, b"]),
+        ("tree_rnn_stack tree_lstm", ["Tree-RNN+stack", "Tree-LSTM"]),
+        ("mtree_lstm_first_order", ["MTree-LSTM, first order"]),
     ]:
-        renamed = [dataclasses.replace(config, name=name, batch_size=8 + i) for i, name in enumerate(names.split())]
-        runs = [read(fake_run(tmp_path / f"{names}-{i}", c, 0, 1.0)) for i, c in enumerate(renamed)]
+        named = [
+            dataclasses.replace(config, name=name, model=dataclasses.replace(config.model, name=model, settings={}))
+            for name, model in zip("ab", models.split(), strict=False)
+        ]
+        runs = [read(fake_run(tmp_path / f"{models}-{i}", c, 0, 1.0)) for i, c in enumerate(named)]
         drawn = {line.get_label().removesuffix(" (1 seed)") for line in depth.draw(runs).axes[0].get_lines()}
-        assert drawn == {*labels.split(), "majority class"}
+        assert drawn == {*labels, CHANCE}
 
 
-def test_the_learning_curve_has_a_point_per_size(tmp_path, folders):
-    larger = dataclasses.replace(configuration.load(folders[0] / "config.toml"), name="larger")
-    larger_folders = [fake_run(tmp_path / f"larger-{seed}", larger, seed, 1.0, 400) for seed in (0, 1)]
-    runs = [read(folder) for folder in (*larger_folders, *folders[:3])]
-    (axes,) = learning_curve.draw(runs).axes
-    lines = {line.get_label(): line for line in axes.get_lines()}
-    drawn = {bar.get_label(): bar[0] for bar in axes.containers}
-    assert set(drawn) == {"validation", "test, depth 1-3", "test, depth 4-6"} and "majority class" in lines
-    rows = {row["run"]: row for row in report.rows_of(runs)}
-    assert list(drawn["validation"].get_xdata()) == [100, 400]
-    assert list(drawn["validation"].get_ydata()) == [rows["small"]["validation"][0], rows["larger"]["validation"][0]]
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["100", "400"]
+def test_a_model_has_one_name_and_one_colour_everywhere():
+    assert {*_style.MODELS} <= {*cells.models(), *encoders.encoders(), "list_rnn"}
+    assert [_style.name_of(name) for name in ("tree_smu", "tree_smu_top2", "mine")] == ["Tree-SMU", "Tree-SMU, top2", "mine"]
+    models = {"Tree-SMU, 1 row": "tree_smu", "Tree-SMU": "tree_smu", "Tree-LSTM": "tree_lstm", "mine": "mine"}
+    styles = _style.styles_of(models)
+    for model in ("tree_smu", "tree_lstm"):
+        name, colour, marker = _style.MODELS[model]
+        assert (styles[name]["color"].upper(), styles[name]["marker"]) == (colour, marker)
+    assert len({style["color"] for style in styles.values()}) == 4
 
 
-def test_the_learning_curve_of_an_experiment_has_the_names_of_its_models_and_the_set_deep(tmp_path, folders):
+def test_runs_of_a_file_of_records_are_drawn(folders, tmp_path):
+    path = tmp_path / "records.parquet"
+    archive.write(path, [run_result.with_origin(read(folder)) for folder in folders[:3]])
+    (of_file, _), (of_folders, _) = (
+        [path.read_bytes() for path in plots.plot("summary", paths, tmp_path / name)]
+        for name, paths in (("a", [path]), ("b", folders[:3]))
+    )
+    assert of_file == of_folders
+
+
+def test_the_learning_curve_has_a_panel_per_part_and_a_point_per_size(tmp_path, folders):
     config = configuration.load(folders[0] / "config.toml")
     other = dataclasses.replace(config, name="lstm", model=dataclasses.replace(config.model, name="tree_lstm"))
-    lstm = [fake_run(tmp_path / f"lstm-{seed}", other, seed, 0.7) for seed in (0, 1)]
-    larger = [fake_run(tmp_path / "larger", dataclasses.replace(config, name="larger"), 0, 1.0, 400)]
-    labels = {"A, small": folders[:3], "A, 100 %": larger, "B, 10 %": lstm}
-    runs = {label: [read(folder) for folder in group] for label, group in labels.items()}
-    deep = {label: [r.with_set("deep 8-19", r.of("test")[::2]) for r in group] for label, group in runs.items()}
-    first, *_, last = learning_curve.draw_groups(deep).axes
-    assert {bar.get_label() for bar in first.containers} == {"A", "B, 10 %"} and last.get_title() == "deep 8-19"
+    groups = {
+        "A": folders[:3],
+        "B, 10 %": [fake_run(tmp_path / f"lstm-{seed}", other, seed, 0.7) for seed in (0, 1)],
+        "A, 100 %": [fake_run(tmp_path / "larger", dataclasses.replace(config, name="larger"), 0, 1.0, 400)],
+    }
+    runs = {label: [read(folder) for folder in group] for label, group in groups.items()}
+    deep = {label: [run.with_set("deep 8-19", run.of("test")[::2]) for run in group] for label, group in runs.items()}
+    panels = {axes.get_title(): axes for axes in learning_curve.draw_groups(deep).axes}
+    assert set(panels) == {"validation", "test, depth 1-3", "test, depth 4-6", "deep 8-19"}
+    assert [label.get_text() for label in panels["validation"].get_xticklabels()] == ["100", "400"]
+    points = {bar.get_label(): bar[0] for bar in panels["validation"].containers}
+    assert {"Tree-SMU", "Tree-LSTM"} < set(points)
+    rows = {row["run"]: row["validation"][0] for row in report.tabulate([*groups["A"], *groups["A, 100 %"]])}
+    assert list(points["Tree-SMU"].get_xdata()) == [100, 400]
+    assert list(points["Tree-SMU"].get_ydata()) == [rows["small"], rows["larger"]]
     accuracies = [records.accuracy(run.of("test")[::2]) for run in runs["B, 10 %"]]
-    assert list(last.containers[-1][0].get_ydata()) == [pytest.approx(sum(accuracies) / 2)]
+    points = {bar.get_label(): bar[0] for bar in panels["deep 8-19"].containers}
+    assert list(points["Tree-LSTM"].get_ydata()) == [pytest.approx(sum(accuracies) / 2)]
     deep["B, 10 %"] = runs["B, 10 %"]
     assert "deep 8-19" not in [axes.get_title() for axes in learning_curve.draw_groups(deep).axes]
+
+
+def test_the_curve_of_training_ends_at_the_mean_of_the_best_epochs(folders):
+    runs = [read(folder) for folder in folders[:2]]
+    accuracies = ([60.0, 70.0, 65.0], [50.0, 60.0, 70.0, 80.0, 90.0, 80.0])  # best in epochs 2 and 5
+    for run, of_run in zip(runs, accuracies, strict=True):
+        rows = [{"epoch": epoch, "validation_accuracy": accuracy} for epoch, accuracy in enumerate(of_run, 1)]
+        object.__setattr__(run, "rows", rows)
+    (line,) = epochs.draw(runs).axes[0].get_lines()
+    assert list(line.get_xdata()) == [1, 2, 3, 4] and list(line.get_ydata()) == [55, 65, 67.5, 75]
 
 
 def test_equations_by_depth_stand_beside_the_papers(tmp_path):
@@ -292,7 +347,7 @@ def test_runs_with_other_depths_are_drawn_where_they_overlap(folders, tmp_path, 
     records.write(path, records.read(path).filter(pl.col("depth") > 2))
     (axes,) = depth.draw([read(folder) for folder in folders]).axes
     lines = {line.get_label(): list(line.get_xdata()) for line in axes.get_lines()}
-    assert (lines["small (3 seeds)"], lines["other (3 seeds)"]) == ([3, 4, 5], [1, 2, 3, 4, 5])
+    assert (lines["Tree-SMU, small (3 seeds)"], lines["Tree-SMU, other (3 seeds)"]) == ([3, 4, 5], [1, 2, 3, 4, 5])
     records.write(path, records.read(path)[:20])
     with pytest.raises(DataError, match="30 trees"):
         depth.draw([read(folders[0])])
@@ -325,7 +380,7 @@ def test_the_report_of_an_audit_has_a_bar_per_verdict_and_a_panel_of_baselines()
     counts, leakage, unlabelled, nothing = audit.draw_data({"sets": sets}).axes
     assert [bar.get_height() for bar in counts.patches if bar.get_y() < 0 or bar.get_height() < 0] == [-10]
     assert sum(bar.get_height() for bar in counts.patches) == 30 - 10
-    assert {text.get_text() for text in leakage.get_legend().get_texts()} == {"tokens", "boosting on all", "commoner label"}
+    assert {*leakage.get_legend_handles_labels()[1]} == {"tokens", "boosting on all", CHANCE}
     assert [tick.get_text() for tick in leakage.get_xticklabels()] == ["1-2"]
     assert unlabelled.get_ylabel() == "equations: unlabelled" and not nothing.axison
     assert len(audit.draw_data({"sets": {"a": sets["unlabelled"]}}).axes) == 1
