@@ -12,21 +12,28 @@ So no sentence says more than its numbers, and "ahead" and "behind" follow them.
 """
 
 import csv
+import json
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from statistics import fmean
 from typing import Any
+
+import polars as pl
 
 from dgl_treestack import atomic
 from dgl_treestack.data.records import accuracy
 from dgl_treestack.errors import DataError
 from dgl_treestack.experiments import collection
 from dgl_treestack.experiments.protocol import SCALES, protocols
+from dgl_treestack.experiments.reproduce import RECORDS
 from dgl_treestack.experiments.tables import PAIRS
+from dgl_treestack.results import archive
 from dgl_treestack.results.differences import paired_t_test
-from dgl_treestack.results.report import over_seeds, spread
+from dgl_treestack.results.report import spread
 from dgl_treestack.results.run_result import RunResult
 
 ROOT = Path(__file__).parent.parent
@@ -74,14 +81,25 @@ def _line(experiment: str, file: str = "table.csv", **values: str) -> dict[str, 
     return found[0]
 
 
-@cache
-def _runs(experiment: str) -> dict[str, list[RunResult]]:
-    """Return the runs in the records of an experiment by the label of their row."""
+def _names(experiment: str) -> dict[str, list[str]]:
+    """Return the names of an experiment's runs by the label of their row."""
     scale, _, name = _folder(experiment).partition("/")
-    run_of_name = collection.read_records([ROOT / "figures" / scale / name / "records.parquet"])
-    planned = collection.plan(protocols()[name], SCALES[scale])
-    names = {label: [f"{config.name}-{seed}" for config, seed in of_row] for label, of_row in planned.items()}
-    return {label: [run_of_name[run] for run in of_row if run in run_of_name] for label, of_row in names.items()}
+    planned = collection.plan(protocols()[name], SCALES[scale]).items()
+    return {label: [f"{config.name}-{seed}" for config, seed in of_row] for label, of_row in planned}
+
+
+@cache
+def _runs(experiment: str) -> dict[str, RunResult]:
+    """Return the runs in the records of an experiment by name."""
+    return collection.read_records([ROOT / "figures" / _folder(experiment) / RECORDS])
+
+
+@cache
+def _described(experiment: str) -> dict[str, dict[str, Any]]:
+    """Return what is known of the runs in the records of an experiment, by name, without reading the records."""
+    metadata = pl.read_parquet_metadata(ROOT / "figures" / _folder(experiment) / RECORDS)
+    runs = json.loads(metadata[archive.DESCRIPTION])
+    return {f"{tomllib.loads(run['config'])['name']}-{run['seed']}": run["about"] for run in runs}
 
 
 def ours(experiment: str, row: str, column: str, digits: str = "1") -> str:
@@ -90,9 +108,9 @@ def ours(experiment: str, row: str, column: str, digits: str = "1") -> str:
     return spread(float(line["ours"]), float(line["ours sd"]) if line["ours sd"] else None, int(digits))
 
 
-def mean(experiment: str, row: str, column: str, digits: str = "1") -> str:
+def mean(*number: str) -> str:
     """Our number without its deviation."""
-    return f"{float(_line(experiment, model=row, measured=column)['ours']):.{digits}f}"
+    return ours(*number).partition(" ")[0]
 
 
 def paper(experiment: str, row: str, column: str) -> str:
@@ -111,45 +129,44 @@ def rows(experiment: str, labels: str, columns: str) -> str:
 
     A column is ours, `paper COLUMN` or `parameters`; with `EXPERIMENT: ` before it, of another experiment, where it may lack.
     """
-    lines = []
-    for label in (label.strip() for label in labels.split("|")):
-        cells = [label]
-        for column in (column.strip() for column in columns.split("|")):
-            where, _, name = column.rpartition(": ")
-            kind = next((kind for kind in ("paper ", "parameters") if name.startswith(kind)), "")
-            source, name = where or experiment, name.removeprefix("paper ")
-            if where and label not in {line["model"] for line in _lines(source)}:
-                cells.append("-")
-            elif kind == "parameters":
-                cells.append(parameters(source, label))
-            else:
-                cells.append((paper if kind else ours)(source, label, name))
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+
+    def number(label: str, column: str) -> str:
+        where, _, name = column.rpartition(": ")
+        if where and label not in {line["model"] for line in _lines(where)}:
+            return "-"
+        if name == "parameters":
+            return parameters(where or experiment, label)
+        return (paper if name.startswith("paper ") else ours)(where or experiment, label, name.removeprefix("paper "))
+
+    names = [name.strip() for name in columns.split("|")]
+    lines = [[label, *(number(label, name) for name in names)] for label in map(str.strip, labels.split("|"))]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def parameters(experiment: str, row: str) -> str:
     """How many parameters a model has; `-` for a row without a network."""
-    runs = _runs(experiment).get(row)
-    return f"{runs[0].about['parameters']:,}" if runs else "-"
+    labels = {name: label for label, names in _names(experiment).items() for name in names}
+    about = {labels.get(name): about for name, about in _described(experiment).items()}
+    return f"{about[row]['parameters']:,}" if row in about else "-"
 
 
 def equations(experiment: str, name: str) -> str:
-    """How many equations a set has, or `training`."""
-    run = next(of_row[0] for of_row in _runs(experiment).values() if of_row and of_row[0].rows)
-    return f"{run.about['equations'] if name == 'training' else len(run.of(name)):,}"
+    """How many equations a set of `pairs.csv` has, or `training`."""
+    if name == "training":
+        return f"{max(about.get('equations', 0) for about in _described(experiment).values()):,}"
+    return f"{int(next(line['records'] for line in _lines(experiment, PAIRS) if line['set'] == name)):,}"
 
 
 def between(experiment: str, of_set: str, depths: str, first: str, second: str) -> str:
     """Points between two models at some depths of a set, from the records, with the interval over seeds: for any pair."""
     low, high = map(int, depths.split("-"))
-    by_seed = [{run.seed: accuracy(run.of(of_set, (low, high))) for run in _runs(experiment)[row]} for row in (first, second)]
-    seeds = sorted(by_seed[0].keys() & by_seed[1].keys())
-    numbers = [[of_row[seed] for seed in seeds] for of_row in by_seed]
-    test, means = paired_t_test(*numbers), [over_seeds(of_row) for of_row in numbers]
-    if test is None or None in means:
+    runs = [[_runs(experiment)[name] for name in _names(experiment)[row]] for row in (first, second)]
+    by_seed = [{run.seed: accuracy(run.of(of_set, (low, high))) for run in of_row} for of_row in runs]
+    accuracies = [[of_row[seed] for of_row in by_seed] for seed in sorted(by_seed[0].keys() & by_seed[1].keys())]
+    test = paired_t_test(*map(list, zip(*accuracies, strict=True)))
+    if test is None:
         raise ValueError("no two runs on the same seeds")
-    return f"{_signed(means[0][0] - means[1][0])} ({test[1][0]:.1f} to {test[1][1]:.1f})"
+    return f"{_signed(fmean(one - other for one, other in accuracies))} ({test[1][0]:.1f} to {test[1][1]:.1f})"
 
 
 def _signed(number: float) -> str:
@@ -218,10 +235,9 @@ def verdict(*pair: str) -> str:
     return "reproduced" if (line["points"] > 0) == ((line["paper"] or 1) > 0) else "opposite"
 
 
-FILLERS: dict[str, Callable[..., str]] = {
-    filler.__name__: filler
-    for filler in (ours, mean, paper, cell, rows, parameters, equations, between, points, claimed, lead, perplexity, seen, verdict)
-}
+_TABLES = (ours, mean, paper, cell, rows, parameters, equations, perplexity)
+_PAIRS = (between, points, claimed, lead, seen, verdict)
+FILLERS: dict[str, Callable[..., str]] = {filler.__name__: filler for filler in (*_TABLES, *_PAIRS)}
 
 if __name__ == "__main__":
     for page, content in pages():
