@@ -183,14 +183,15 @@ def _pair(experiment: str, of_set: str, first: str, second: str, depths: str = "
 
 
 def points(*pair: str) -> str:
-    """Points between the models of a pair, with the interval over seeds; `noise` if they are within it."""
+    """Points between the models of a pair, with the interval over seeds; within noise, what the test could have seen."""
     line = _pair(*pair)
-    return f"{_signed(line['points'])} ({line['interval'] or 'one seed'}){', noise' if line['is noise'] else ''}"
+    noise = f", noise < {seen(*pair) if line['interval'] else '?'}" if line["is noise"] else ""
+    return f"{_signed(line['points'])} ({line['interval'] or 'one seed'}){noise}"
 
 
 def claimed(*pair: str) -> str:
     """Points between the paper's means of a pair."""
-    return _signed(_pair(*pair)["paper"])
+    return f"{_pair(*pair)['paper']:+.2f}"
 
 
 def lead(*pair: str) -> str:
