@@ -1,4 +1,4 @@
-"""Paragraphs of a page that are written from tables."""
+"""Pages that are written from templates and tables."""
 
 import pytest
 
@@ -6,73 +6,92 @@ from dgl_treestack.errors import DataError
 from dgl_treestack.results.report import lines_table
 from tools import page
 
-COLUMNS = (
-    "set,depths,records,unit,seeds,first,second,paper,points,interval,"
-    '"p, seeds","Holm, seeds","p, equations","Holm, equations",permuted\n'
+NUMBERS = """model,measured,paper,paper sd,ours,ours sd,seeds
+Tree-LSTM,test 8-13,86.8,0.6,63.65,0.49,0 1 2 3 4
+"Tree-LSTM, one seed",test 8-13,,,62.04,,0
+Tree-LSTM,best epoch,135,,29.6,13.94,0 1 2 3 4
+"""
+OTHER_NUMBERS = "model,measured,paper,paper sd,ours,ours sd,seeds\nTree-LSTM,deep,77.58,0.19,59.14,0.25,0 1 2\n"
+PAIRS = """set,depths,seeds,first,second,paper,points,interval,"Holm, seeds","Holm, equations"
+test,8-13,5,Tree-LSTM,Tree-RNN,2.97,6.04,5.1 to 7.0,0.0006,0.0002
+test,8-13,5,Tree-SMU,Tree-LSTM,-1.2,-0.02,-0.9 to 0.7,0.61,0.0002
+deep,8-19,5,Tree-SMU,Tree-LSTM,1.53,-2.94,-3.8 to -2.1,0.006,0.0002
+blanks,1-19,1,Tree-SMU,Tree-LSTM,,2.3,,,0.12
+blanks,1-19,1,Tree-SMU,Tree-RNN,,2.3,,,0.01
+"""
+COUNTS = 'task,model,"emptied, soft"\nanbn,"Stack RNN, rounded",98.3\nanbn,LSTM,6.78\n'
+FILLED = {
+    "{{ours NUMBERS; Tree-LSTM; test 8-13}}, {{mean NUMBERS; Tree-LSTM; test 8-13}}": "63.6 ± 0.5, 63.6",
+    "{{ours NUMBERS; Tree-LSTM, one seed; test 8-13; 2}}": "62.04",
+    "{{paper NUMBERS; Tree-LSTM; best epoch}} and {{paper NUMBERS; Tree-LSTM, one seed; test 8-13}}": "135 and -",
+    "{{cell COUNTS; task=anbn, model=Stack RNN, rounded; emptied, soft; 0}}": "98",
+    "{{rows NUMBERS; Tree-LSTM | Tree-LSTM, one seed; paper test 8-13 | test 8-13 | OTHERS: deep}}": """\
+| Tree-LSTM | 86.8 | 63.6 ± 0.5 | 59.1 ± 0.2 |
+| Tree-LSTM, one seed | - | 62.0 | - |""",
+    "{{points NUMBERS; test; Tree-LSTM; Tree-RNN}}, {{claimed NUMBERS; test; Tree-LSTM; Tree-RNN}}": "+6.0 (5.1 to 7.0), +2.97",
+    "{{points NUMBERS; test; Tree-SMU; Tree-LSTM; 8-13}}": "+0.0 (-0.9 to 0.7), noise < 1.3",
+    "{{lead NUMBERS; test; Tree-LSTM; Tree-RNN}}": "Tree-LSTM is ahead of Tree-RNN by 6.0 points (5.1 to 7.0)",
+    "{{lead NUMBERS; deep; Tree-SMU; Tree-LSTM}}": "Tree-SMU is behind Tree-LSTM by 2.9 points (2.1 to 3.8)",
+    "{{lead NUMBERS; blanks; Tree-SMU; Tree-LSTM}}": "Tree-SMU and Tree-LSTM differ within noise (+2.3 points, one seed)",
+    "{{lead NUMBERS; blanks; Tree-SMU; Tree-RNN}}": "Tree-SMU is ahead of Tree-RNN by 2.3 points",
+    "{{verdict NUMBERS; test; Tree-LSTM; Tree-RNN}}, {{verdict NUMBERS; test; Tree-SMU; Tree-LSTM}}": "reproduced, not",
+    "{{verdict NUMBERS; deep; Tree-SMU; Tree-LSTM}}, {{verdict NUMBERS; blanks; Tree-SMU; Tree-RNN}}": "opposite, reproduced",
+}
+
+
+@pytest.fixture
+def tables(tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "ROOT", tmp_path)
+    page._lines.cache_clear()
+    for name, file, text in (
+        *(("NUMBERS", "table.csv", NUMBERS), ("NUMBERS", "pairs.csv", PAIRS)),
+        *(("OTHERS", "table.csv", OTHER_NUMBERS), ("COUNTS", "table.csv", COUNTS)),
+    ):
+        path = tmp_path / "figures" / "day" / name / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    yield tmp_path
+    page._lines.cache_clear()
+
+
+@pytest.mark.parametrize("call", FILLED)
+def test_sentences_say_what_the_numbers_say(call, tables):
+    assert page.fill(f"Before {call}, {{after}}", tables / "results.md") == f"Before {FILLED[call]}, {{after}}"
+
+
+def test_within_noise_stands_what_could_have_been_seen(tables):
+    """By the t-distribution with four degrees of freedom, for two pairs: 0.8 / 2.776 * (3.495 + 0.941)."""
+    call = "{{lead NUMBERS; test; Tree-SMU; Tree-LSTM}}"
+    expected = "Tree-SMU and Tree-LSTM differ within noise (+0.0 points, -0.9 to 0.7; the test could have seen 1.3)"
+    assert page.fill(call, tables) == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("{{ours NUMBERS; Tree-LSTM; test 8-14}}", "0 lines of NUMBERS/table.csv"),
+        ("{{ours NOTHING; Tree-LSTM; test 8-13}}", "No such file"),
+        ("{{points NUMBERS; blanks; Tree-LSTM}}", "TypeError"),
+        ("{{theirs NUMBERS; Tree-LSTM; test 8-13}}", "KeyError"),
+        ("{{claimed NUMBERS; blanks; Tree-SMU; Tree-LSTM}}", "TypeError"),
+    ],
 )
-CLEAR = "test,8-13,3960,equations,5,Tree-LSTM,Tree-RNN,2.97,6.04,5.1 to 7.0,0.0003,0.0006,0.0001,0.0002,430 families\n"
-UNCLEAR = "deep,8-19,120000,equations,5,Tree-SMU,Tree-LSTM,-1.2,-0.12,-0.9 to 0.7,0.61,0.61,0.0001,0.0002,800 families\n"
-TIED = "test,8-13,3960,equations,5,Tree-SMU,Tree-LSTM,,-0.01,-0.6 to 0.5,0.96,0.96,0.87,0.87,430 families\n"
-ALONE = "blanks,1-19,504,blanks,1,Tree-SMU,Tree-LSTM,,2.3,,,,0.12,0.12,504 records\n"
-PAGE = """# Results
-
-Before.
-
-<!-- begin localism -->
-<!-- end localism -->
-
-Between.
-
-<!-- begin capacity -->
-old
-<!-- end capacity -->
-"""
-
-OF_LOCALISM = """On depths 1-19 of `blanks` (504 blanks), 1 seed, p-values after Holm's correction:
-
-- Tree-SMU is 2.3 points ahead of Tree-LSTM (p 0.12 over blanks, not tested over seeds); within noise.
-"""
-OF_CAPACITY = """On depths 8-13 of `test` (3,960 equations, 430 families), 5 seeds, p-values after Holm's correction:
-
-- Tree-LSTM is 6.0 points ahead of Tree-RNN, in the paper 2.97 ahead (95 % interval 5.1 to 7.0; p 0.0002 over equations, 0.0006 over seeds).
-- Tree-SMU is less than 0.05 points behind Tree-LSTM (95 % interval -0.6 to 0.5; p 0.87 over equations, 0.96 over seeds); within noise.
-
-On depths 8-19 of `deep` (120,000 equations, 800 families), 5 seeds, p-values after Holm's correction:
-
-- Tree-SMU is 0.1 points behind Tree-LSTM, in the paper 1.20 behind (95 % interval -0.9 to 0.7; p 0.0002 over equations, 0.61 over seeds); within noise.
-"""  # noqa: E501
+def test_a_call_without_a_number_is_refused(call, message, tables):
+    with pytest.raises(DataError) as error:
+        page.fill(f"one\ntwo {call}", tables / "results.md")
+    assert f"results.md:2: {call}: " in str(error.value) and message in str(error.value)
 
 
-def test_sentences_say_what_the_numbers_say(tmp_path):
-    for name, rows in (("localism", ALONE), ("capacity", CLEAR + UNCLEAR + TIED)):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / page.PAIRS).write_text(COLUMNS + rows)
-    file = tmp_path / "results.md"
-    file.write_text(PAGE)
-    page.update(file, tmp_path)
-    text = file.read_text()
-    assert text == PAGE.replace("old\n", OF_CAPACITY).replace("<!-- end localism", f"{OF_LOCALISM}<!-- end localism")
-    page.update(file, tmp_path)
-    assert file.read_text() == text, "the same again"
+def test_committed_pages_are_what_the_command_writes():
+    contents = dict(page.pages())
+    assert {path.name for path in contents} == {"README.md", "results.md", "beyond.md"}
+    for path, content in contents.items():
+        assert path.read_text() == content, f"{path.name}: edit the template in tools/pages, then run `python -m tools.page`"
 
 
-def test_what_cannot_be_written_is_refused(tmp_path):
-    file = tmp_path / "results.md"
-    with pytest.raises(DataError, match=r"results\.md: Cannot be read"):
-        page.update(file, tmp_path)
-    for text in ("# Results\n", PAGE.replace("<!-- end localism", "<!-- end lokalism")):
-        file.write_text(text)
-        with pytest.raises(DataError, match="no such pair, or half of one"):
-            page.update(file, tmp_path)
-    file.write_text(PAGE)
-    with pytest.raises(DataError, match=r"localism/pairs\.csv: Cannot be read: .* `treestack reproduce localism`"):
-        page.update(file, tmp_path)
-    (tmp_path / "localism").mkdir()
-    for content in ("a,b\n1,2\n", COLUMNS + CLEAR.replace("6.04", "many")):
-        (tmp_path / "localism" / page.PAIRS).write_text(content)
-        with pytest.raises(DataError, match="Not a file of pairs"):
-            page.update(file, tmp_path)
-    assert file.read_text() == PAGE
+def test_the_page_of_results_is_short():
+    sizes = {"results.md": 20, "results/beyond.md": 8}
+    assert {name: size for name, size in sizes.items() if (page.ROOT / "docs" / name).stat().st_size > 1000 * size} == {}
 
 
 def test_a_table_of_pairs_has_the_papers_numbers_with_all_digits():

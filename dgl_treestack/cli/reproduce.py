@@ -16,6 +16,9 @@ def reproduce(
     scale: Annotated[str, arg(help="smoke: minutes, to see it run; day: a day of two cores; paper: as the papers.")] = "smoke",
     output_dir: Annotated[Path | None, arg(help="Folder for runs, tables and figures. Default: reproduced/SCALE.")] = None,
     seeds: Annotated[tuple[int, ...], arg(help="Seeds to use instead of those of the scale.")] = (),
+    data: Annotated[
+        Path | None, arg(help="Folder of the authors' 40k_train.json, 40k_val_shallow.json and 40k_test.json, for authors_40k.")
+    ] = None,
     jobs: Jobs = 1,
     cluster: OnCluster = "",
     cpus_per_task: Cpus = 1.0,
@@ -33,9 +36,9 @@ def reproduce(
         return 0
     folder = output_dir or Path("reproduced") / scale
     if dry_run:
-        print("\n".join(experiments.missing(protocols, scale, folder, seeds=seeds, from_records=from_records)))
+        print("\n".join(experiments.missing(protocols, scale, folder, seeds=seeds, data=data, from_records=from_records)))
         return 0
     tasks = where(jobs, cluster, cpus_per_task)
     return experiments.reproduce(
-        protocols, scale, folder, seeds=seeds, jobs=tasks, train=train, from_records=from_records, show=print
+        protocols, scale, folder, seeds=seeds, data=data, jobs=tasks, train=train, from_records=from_records, show=print
     )

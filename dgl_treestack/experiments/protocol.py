@@ -21,6 +21,7 @@ from dgl_treestack.results.run_result import EPOCHS, RunResult
 from dgl_treestack.runs.sequence_configuration import StreamTests
 
 FOLDER = Path(__file__).parent
+AUTHORS = "authors-40k"  # the name of the set of the authors' own files, and of its folder in `data`
 Paper = tuple[float, float | None]  # mean, standard deviation
 Depths = tuple[int, int]  # lowest, highest
 Results = dict[str, list[RunResult]]  # label of a row -> its runs, one per seed
@@ -175,8 +176,8 @@ class Scale:
         return {**self.data, **self.extras}[name]
 
     def files(self, name: str) -> Mapping[str, str]:
-        """Return the files by kind of the set of a name, '' for `data`."""
-        return self.other_data[name] if name else self.data
+        """Return the files by kind of the set of a name, '' for `data`; those of the authors are the same at every scale."""
+        return {AUTHORS: authors_files(Path("data", AUTHORS)), **self.other_data}[name] if name else self.data
 
 
 @dataclass(frozen=True)
@@ -196,6 +197,12 @@ class Extent:
     changes: Mapping[str, Any] = field(default_factory=lambda: {"streams": 8})
 
 
+def authors_files(folder: Path) -> dict[str, str]:
+    """Return the files by kind in a folder with the authors' 40,000 equations."""
+    names = {"train": "40k_train.json", "validation": "40k_val_shallow.json", "test": "40k_test.json"}
+    return {kind: str(folder / name) for kind, name in names.items()}
+
+
 SHORT = {"streams": 8, "epochs": 1, "hidden": 48, "window": 20}
 EXTENTS = {
     "smoke": Extent(2, 0.004, StreamTests(largest=6, far=(9,), repeats=1, streamed=1), 300, 1, SHORT),
@@ -211,6 +218,8 @@ def check_data(scale: Scale, extras: Iterable[str] = (), sets: Iterable[str] = (
     for name in (*files, *map(scale.file, extras)):
         path = find_data(name)
         if not path.is_file():
+            if name in scale.files(AUTHORS).values():
+                raise DataError("It does not exist. Get `data` of ForoughA/recursiveMemNet; give its folder with --data.", path)
             # the folders of two sizes of one preset, where all others have the name of their preset
             size = {"paper-130k": 130_000, "paper-1m": 1_000_000}.get(path.parent.name)
             preset = f"paper --train-size {size}" if size else path.parent.name

@@ -10,7 +10,16 @@ from dgl_treestack import atomic, plots
 from dgl_treestack.errors import ConfigurationError, unknown
 from dgl_treestack.experiments import algorithmic, collection, language_model, runs, tables
 from dgl_treestack.experiments.extras import extras as all_extras
-from dgl_treestack.experiments.protocol import EXTENTS, SCALES, Protocol, Scale, check_data, protocols
+from dgl_treestack.experiments.protocol import (
+    AUTHORS,
+    EXTENTS,
+    SCALES,
+    Protocol,
+    Scale,
+    authors_files,
+    check_data,
+    protocols,
+)
 from dgl_treestack.processes import Jobs
 from dgl_treestack.results import archive, report, run_result
 from dgl_treestack.results.report import Line
@@ -30,6 +39,7 @@ def reproduce(
     output_dir: Path,
     *,
     seeds: Sequence[int] = (),
+    data: Path | None = None,
     jobs: Jobs = 1,
     train: bool = True,
     from_records: Sequence[Path] = (),
@@ -37,13 +47,15 @@ def reproduce(
 ) -> int:
     """Train the missing runs of protocols, then write `<protocol>/table.md`, `.csv`, `records.parquet` and figures.
 
-    names: of protocols, or `all`. seeds: override the scale's; experiments in APART use the first. train: if false, only
+    names: of protocols, or `all`. seeds: override the scale's; experiments in APART use the first. data: the
+    folder of the authors' equations. train: if false, only
     finished runs are used. from_records: files `records.parquet` of earlier tables; their runs are not trained again. show:
     called with the text of every table.
 
     Returns the exit code. Raises ConfigurationError for an unknown protocol or scale, DataError for missing data.
     """
-    protocol_of, scale, planned, planned_apart = _plan(names, scale_name, output_dir, seeds, check=train or not from_records)
+    check = train or not from_records
+    protocol_of, scale, planned, planned_apart = _plan(names, scale_name, output_dir, seeds, data, check=check)
     recorded = collection.read_records(from_records)
     code = 0
     if train:
@@ -88,17 +100,23 @@ def reproduce(
 
 
 def missing(
-    names: Sequence[str], scale_name: str, output_dir: Path, *, seeds: Sequence[int] = (), from_records: Sequence[Path] = ()
+    names: Sequence[str],
+    scale_name: str,
+    output_dir: Path,
+    *,
+    seeds: Sequence[int] = (),
+    data: Path | None = None,
+    from_records: Sequence[Path] = (),
 ) -> list[str]:
     """Return the names of the missing runs of protocols. Raises the errors of `reproduce`."""
-    _, _, planned, planned_apart = _plan(names, scale_name, output_dir, seeds, check=not from_records)
+    _, _, planned, planned_apart = _plan(names, scale_name, output_dir, seeds, data, check=not from_records)
     planned += itertools.chain(*planned_apart.values())
     unfinished = runs.missing(planned, output_dir / "runs", given=collection.read_records(from_records))
     return [f"{config.name}-{seed}" for config, seed in unfinished]
 
 
 def _plan(
-    names: Sequence[str], scale_name: str, folder: Path, seeds: Sequence[int], *, check: bool
+    names: Sequence[str], scale_name: str, folder: Path, seeds: Sequence[int], data: Path | None, *, check: bool
 ) -> tuple[dict[str, Protocol], Scale, list[runs.Planned], dict[str, list[runs.Planned]]]:
     """Return the protocols by name, the scale, their runs, seed after seed, and the runs of the experiments in APART by name.
 
@@ -109,6 +127,8 @@ def _plan(
         if name not in known:
             raise ConfigurationError(unknown(kind, name, known))
     scale = SCALES[scale_name]
+    if data:
+        scale = replace(scale, other_data={**scale.other_data, AUTHORS: authors_files(data)})
     names_of_all = scale.only or [name for name in all_names if name not in scale.left_out]
     chosen_names = {*names, *(names_of_all if ALL in names else ())}
     protocol_of = {name: protocol for name, protocol in protocols().items() if name in chosen_names}

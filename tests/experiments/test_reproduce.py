@@ -14,7 +14,7 @@ from small_runs import write_data
 from tables import table_of
 
 from dgl_treestack.data import records
-from dgl_treestack.data.formats import read_examples
+from dgl_treestack.data.formats import read_examples, write
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.experiments import collection, tables
 from dgl_treestack.experiments.collection import configure
@@ -40,7 +40,7 @@ def tiny(tmp_path, monkeypatch):
     extras = {**SCALES["smoke"].extras, "deep": deep}
     changes = {"schedule.epochs": 1, "model.hidden": 3, "compile": "off"}
     own = {"beyond/tree_slots": {"model.hidden": 8}, "beyond/tree_slots-1m": {"model.hidden": 32}}
-    others = {"other_data": {"paper-labels": data}, "differs": "few equations"}
+    others = {"other_data": {"paper-labels": data, "authors-40k": data}, "differs": "few equations"}
     monkeypatch.setitem(SCALES, "tiny", Scale("a test", data, extras, (0, 1), changes, own, **others))
     few = {name: shortened(protocol) for name, protocol in protocols().items()}
     monkeypatch.setattr("dgl_treestack.experiments.reproduce.protocols", lambda: few)
@@ -284,6 +284,24 @@ def test_unknown_names_and_missing_data(tmp_path, monkeypatch):
     check_data(SCALES["day"], sets=["", "paper-labels"])
     with pytest.raises(DataError, match="treestack generate completion-deep --output-dir data/completion-deep"):
         check_data(SCALES["day"], ["deep blanks"])
+
+
+def test_the_authors_files_are_trained_on_from_any_folder(tiny):
+    """Files of their format; with TREESTACK_AUTHORS_DIR their blanks, which all hold, are the deep equations."""
+    folder = tiny / "theirs"
+    folder.mkdir()
+    with pytest.raises(DataError, match=r"40k_train.json: It does not exist. .*recursiveMemNet; give its folder with --data"):
+        reproduce(["authors_40k"], "tiny", tiny / "out", data=folder)
+    blanks = Path(os.environ.get("TREESTACK_AUTHORS_DIR", "nowhere"), "blanks", "40k_test_blank_6.json.gz")
+    deep = read_examples([str(blanks)])[:40] if blanks.exists() else []
+    for kind, file in zip(KINDS, ("40k_train.json", "40k_val_shallow.json", "40k_test.json"), strict=True):
+        write(folder / file, [*read_examples([str(tiny / f"{kind}.jsonl")]), *(deep if kind == "test" else [])])
+    assert reproduce(["authors_40k"], "tiny", tiny / "out", seeds=[0], data=folder) == 0
+    text = (tiny / "out" / "authors_40k" / "table.md").read_text()
+    assert "was tested on files of their format, and not run on these" in text
+    runs = archive.read(tiny / "out" / "authors_40k" / "records.parquet")
+    assert {run.config.data.train for run in runs if run.rows} == {(str(folder / "40k_train.json"),)}
+    assert {len(run.of("test")) for run in runs} == {160 + len(deep)}
 
 
 def test_shares_of_the_training_data_are_nested_and_keep_pairs():
