@@ -33,11 +33,6 @@ def test_expressions_near_misses_and_rewritings_have_the_depth(filler, depth):
     assert {verdict_on(node, new).verdict for node, new in rewritings} <= {"holds", "undefined"}
 
 
-def placed(*texts):
-    pool, candidates = Pool(), CandidateSet()
-    return [candidates.add(pool.tree(Expression.parse(text))) for text in texts]
-
-
 @pytest.mark.parametrize(
     ("texts", "classes"),
     [
@@ -46,15 +41,12 @@ def placed(*texts):
         (["x", "sqrt(x**2)"], [0, None]),  # what agrees at some points only is left out, whichever comes second
         (["sqrt(x**2)", "x"], [0, None]),
         (["x", "Float(1.0000000001)*x", "x + Float(0.00001)"], [0, None, 1]),
+        ([*(f"x + {number}" for number in range(200)), "(x + 100) + 7"], [*range(200), 107]),
     ],
 )
 def test_equal_values_share_a_class(texts, classes):
-    assert placed(*texts) == classes
-
-
-def test_many_classes():
-    texts = [f"x + {number}" for number in range(200)]
-    assert placed(*texts, "(x + 100) + 7") == [*range(200), 107]
+    pool, candidates = Pool(), CandidateSet()
+    assert [candidates.add(pool.tree(Expression.parse(text))) for text in texts] == classes
 
 
 def fit(equation, blank, *texts):

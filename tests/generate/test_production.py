@@ -17,7 +17,7 @@ import pytest
 from dgl_treestack.data import formats
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
 from dgl_treestack.generate import production
-from dgl_treestack.generate.presets import Parts, SetOptions, stream
+from dgl_treestack.generate.presets import Parts, SetOptions
 from dgl_treestack.generate.production import MANIFEST, produce
 
 OPTIONS = SetOptions(seed=3, equations=160)
@@ -60,7 +60,7 @@ def test_without_a_terminal_lines_tell_the_progress(tmp_path, monkeypatch, caplo
     assert lines and re.fullmatch(rf"{NAME}: 1 of \d+ shards, \d+\.\d a minute, about [\d:]+ left", lines[0])
 
 
-def test_settings_files_and_their_manifest_are_left(finished):
+def test_settings_files_and_their_manifest_are_left_and_not_made_again(finished, monkeypatch):
     assert sorted(contents(finished)) == [MANIFEST, "settings.json", "test.jsonl.gz", "train.jsonl.gz", "validation.jsonl.gz"]
     assert not [path for path in finished.iterdir() if path.is_dir()]
     manifest = json.loads((finished / MANIFEST).read_text())
@@ -70,11 +70,8 @@ def test_settings_files_and_their_manifest_are_left(finished):
         by_depth = content["by depth and label"].items()
         assert counts == {(depth, label): count for depth, by_label in by_depth for label, count in by_label.items()}
         assert content["equations"] == counts.total()
-
-
-def test_what_is_made_is_not_made_again(finished, monkeypatch):
     monkeypatch.setattr(production, "_make", None)
-    assert produce(NAME, OPTIONS, finished) == json.loads((finished / MANIFEST).read_text())
+    assert produce(NAME, OPTIONS, finished) == manifest
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe", b"{}"])
@@ -143,12 +140,6 @@ def test_what_others_left_in_the_folder_stays_and_a_file_that_is_gone_is_named(t
     (tmp_path / "test.jsonl.gz").unlink()
     with pytest.raises(DataError, match=r"test\.jsonl\.gz: The manifest names this file"):
         produce("numeric", SetOptions(seed=1, equations=200), tmp_path)
-
-
-def test_shards_draw_different_numbers_and_the_same_ones_again():
-    first, second = (stream(3, name).random(4).tolist() for name in ("a", "b"))
-    assert first != second and stream(3, "a").random(4).tolist() == first
-    assert stream(9, "a").random(4).tolist() != first
 
 
 def start(folder, jobs, equations=160):

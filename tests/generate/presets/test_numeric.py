@@ -39,31 +39,34 @@ def sides(example):
     return example.equation.left, example.equation.right
 
 
-def test_every_label_is_right(examples):
+def test_every_label_is_right_and_function_evaluation_takes_what_is_true(examples):
+    task = TASK(4)
     for example in examples:
         left, right = values(*sides(example))
-        error = abs(left - right)
-        if example.label == 0:
-            assert error >= 0.0499999
-        else:
-            assert error <= (0.0050001 if "rounded" in example.certificate else 1e-25)
-        if "rounded" in example.certificate:
+        error, is_rounded = abs(left - right), "rounded" in example.certificate
+        assert error <= (0.0050001 if is_rounded else 1e-25) if example.label else error >= 0.0499999
+        if is_rounded:
             assert abs(error - example.certificate["error"]) < 1e-5 and "verdict" not in example.certificate
         else:
             assert example.certificate["verdict"] == ("holds" if example.label else "refuted")
+        assert task.accepts(example) == (example.label == 1)
+        assert not example.label or abs(task.prepare(example).target) <= 3.14
 
 
-def test_labels_are_balanced_per_kind_and_depth(examples):
+def test_labels_are_balanced_per_kind_and_depth_and_in_pairs(examples):
     for group in (kind, lambda example: example.equation.depth, lambda example: (kind(example), example.fold)):
         counts = Counter((group(example), example.label) for example in examples)
         assert all(counts[cell, 1] == counts[cell, 0] for cell, _ in counts)
     assert {kind(example) for example in examples} == {*UNARY, "Add", "Mul", "Pow", "decimal"}
     assert abs(len(examples) - 1600) < 0.08 * 1600
-
-
-def test_near_misses_and_far_ones(examples):
+    pairs = {}
+    for example in examples:
+        pairs.setdefault(example.pair, []).append((example.label, example.equation.depth, example.family))
+    for members in pairs.values():
+        labels, depths, families = zip(*members, strict=True)
+        assert (sorted(labels), len(set(depths)), len(set(families))) == ([0, 1], 1, 1)
     errors = [example.certificate["error"] for example in examples if example.label == 0 and "rounded" in example.certificate]
-    assert 0.25 < np.mean([error <= 0.31 for error in errors]) < 0.85
+    assert 0.25 < np.mean([error <= 0.31 for error in errors]) < 0.85, "near misses, and far ones"
 
 
 def test_a_family_and_an_evaluation_are_in_one_fold(examples):
@@ -78,23 +81,6 @@ def test_a_family_and_an_evaluation_are_in_one_fold(examples):
 
 def is_number(side):
     return {*side.names} <= {"Mul", "NegativeOne", "Number"} and side.size < 4 and side.names.count("Number") == 1
-
-
-def test_pairs_are_matched(examples):
-    pairs = {}
-    for example in examples:
-        pairs.setdefault(example.pair, []).append(example)
-    for members in pairs.values():
-        assert sorted(member.label for member in members) == [0, 1]
-        assert len({member.equation.depth for member in members}) == len({member.family for member in members}) == 1
-
-
-def test_function_evaluation_takes_what_is_true(examples):
-    task = TASK(4)
-    for example in examples:
-        assert task.accepts(example) == (example.label == 1)
-        if example.label:
-            assert abs(task.prepare(example).target) <= 3.14
 
 
 def with_digits(equation):

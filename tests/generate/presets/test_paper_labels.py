@@ -44,11 +44,14 @@ def test_counts_are_the_papers_and_what_was_asked_for(notes, examples):
     ).total() == short < 0.05 * len(examples)
 
 
-def test_folds_are_by_depth(examples):
+def test_folds_are_by_depth_and_the_vocabulary_has_every_leaf(examples):
     for example in examples:
         assert (example.fold == "test") == (example.equation.depth > 7)
     shallow = Counter(example.fold for example in examples if example.fold != "test")
     assert 0.12 < shallow["validation"] / shallow.total() < 0.28
+    vocabulary = Vocabulary.preset("released")
+    for kind, text in {(kind, text) for example in examples for _, kind, text in example.equation.leaves()}:
+        vocabulary.row(kind, text)
 
 
 def test_judgements_stand_beside_labels_most_of_which_are_right_and_the_notes_count_the_others(notes, examples):
@@ -61,12 +64,6 @@ def test_judgements_stand_beside_labels_most_of_which_are_right_and_the_notes_co
     for (label, verdict), count in counts.items():
         assert count == sum(notes["judged"][f"label {label}, depth {depths}"].get(verdict, 0) for depths in ("1-7", "8-13"))
     assert not any(evaluates_to_true(example.equation) for example in examples if example.label == 0)
-
-
-def test_the_vocabulary_has_every_leaf(examples):
-    vocabulary = Vocabulary.preset("released")
-    for kind, text in {(kind, text) for example in examples for _, kind, text in example.equation.leaves()}:
-        vocabulary.row(kind, text)
 
 
 def test_a_mutation_changes_one_place():
