@@ -11,8 +11,7 @@ from collections.abc import Iterable
 import mpmath
 from mpmath.ctx_mp import MPContext
 
-from dgl_treestack.data.formats import Example
-from dgl_treestack.expression import Expression
+from dgl_treestack import Example, Expression
 
 CONTEXT = MPContext()
 CONTEXT.dps = 60

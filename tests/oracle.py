@@ -5,9 +5,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from dgl_treestack.cells import Cell, State
-from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.expression import Expression
+from dgl_treestack import Cell, Expression, Vocabulary
+from dgl_treestack.cells import State
 
 
 class OneOperator:

@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 from trees import random_equation
 
-from dgl_treestack import plain_data
+from dgl_treestack import Example, Run, plain_data
 from dgl_treestack.data import formats
-from dgl_treestack.data.formats import Example
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.runs.configuration import Named, RunConfig, StreamConfig, StreamRecipe, StreamTests
-from dgl_treestack.runs.run import Run
 from dgl_treestack.training.objective import Objective
 from dgl_treestack.training.start import start
 

@@ -10,7 +10,6 @@ from plain_features import token_counts
 
 from dgl_treestack.audit import leakage
 from dgl_treestack.audit.corpus import build
-from dgl_treestack.audit.leakage import Fit, measure
 from dgl_treestack.data.formats import read, read_lines
 from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.generate.folds import canonical_key
@@ -107,7 +106,7 @@ def test_leakage_of_the_training_data(data, monkeypatch):
     monkeypatch.setattr(leakage, "TREES", 40)  # for time; `treestack audit` grows 200
     limits = {"tokens": 55, "parent-child pairs": 58, "side differences": 60}
     corpus = build([("train", data["train"])])
-    (row,) = measure(corpus, np.arange(len(corpus)), Fit(baselines=tuple(limits), groups=((0, None),)))
+    (row,) = leakage.measure(corpus, np.arange(len(corpus)), leakage.Fit(baselines=tuple(limits), groups=((0, None),)))
     assert row["used"] == len(data["train"])
     for name, limit in limits.items():
         assert row["baselines"][name]["accuracy"] <= limit

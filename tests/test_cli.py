@@ -8,9 +8,8 @@ import programs
 import pytest
 from small_runs import small_config
 
-from dgl_treestack import __version__, cli, plain_data
+from dgl_treestack import Equation, __version__, cli, plain_data
 from dgl_treestack.data import formats, records
-from dgl_treestack.expression import Equation
 from dgl_treestack.runs import configuration
 
 COMMANDS = sorted(path.stem.replace("_", "-") for path in Path(cli.__file__).parent.glob("[a-z]*.py"))

@@ -13,12 +13,11 @@ from small_runs import small_config
 from test_languages import write_files
 from torchrun_script import train_all
 
-from dgl_treestack import plain_data
+from dgl_treestack import Run, plain_data
 from dgl_treestack.data import records
 from dgl_treestack.data.formats import read_examples
 from dgl_treestack.distributed import World
 from dgl_treestack.runs import configuration
-from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.weights import read_weights
 
 SCRIPT = Path(__file__).with_name("torchrun_script.py")

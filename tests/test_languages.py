@@ -11,13 +11,9 @@ import torch
 from each_case import assert_each
 from small_runs import contents, stopped_at
 
+from dgl_treestack import Equation, Example, Model, Run, Vocabulary
 from dgl_treestack.data import records
-from dgl_treestack.data.formats import Example
-from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.expression import Equation
 from dgl_treestack.expression.language import find
-from dgl_treestack.model.model import Model
-from dgl_treestack.runs.run import Run
 from dgl_treestack.training.trees import TreeObjective
 
 LANGUAGE = """

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from trees import random_equation
 
+from dgl_treestack import Expression, Forest, Vocabulary
 from dgl_treestack.data import formats
-from dgl_treestack.data.forest import Forest
-from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.expression import Expression
 from dgl_treestack.truth import value_of
 from dgl_treestack.truth.subtrees import DEFINED, UNDEFINED, UNKNOWN, targets_of, training_value, values_at_points
 

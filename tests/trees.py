@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from dgl_treestack import _dgl
-from dgl_treestack.expression import LEAF_CLASSES, Equation, Expression
-from dgl_treestack.expression.operators import MATH
+from dgl_treestack import MATH, Equation, Expression, _dgl
+from dgl_treestack.expression import LEAF_CLASSES
 
 _leaves = "Symbol:x Symbol:var_3 Integer:2 Integer:0 One:1 Half:1/2 NegativeOne:-1 Pi:pi Rational:2/5 Float:0.7 Number:1.29"
 LEAVES = [(name, text) for name, text in (leaf.split(":") for leaf in _leaves.split())]

@@ -2,12 +2,11 @@ import json
 
 import pytest
 
+from dgl_treestack import Equation, Example
 from dgl_treestack.audit.explanation import describe, explain, number
 from dgl_treestack.cli.audit import audit
 from dgl_treestack.data import formats
-from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import DataError
-from dgl_treestack.expression import Equation
 from dgl_treestack.truth.points import fresh
 
 STEPS = [["start", "same", "sin(x) = sin(x)"], ["both", "Add", "y", 1], ["rewrite", "ring:1>", 1, 0]]

@@ -5,11 +5,10 @@ import plain_features
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
+from dgl_treestack import Equation, Example
 from dgl_treestack.audit import leakage as module
 from dgl_treestack.audit.corpus import EquationTable, build
 from dgl_treestack.audit.leakage import BASELINES, Fit, measure, sampled
-from dgl_treestack.data.formats import Example
-from dgl_treestack.expression import Equation
 from dgl_treestack.generate import assembly
 
 ALL = ((0, None),)

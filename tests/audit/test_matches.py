@@ -3,11 +3,9 @@ import random
 import numpy as np
 import pytest
 
+from dgl_treestack import Equation, Example
 from dgl_treestack.audit import matches
 from dgl_treestack.audit.corpus import build
-from dgl_treestack.audit.matches import OTHERS, count_duplicates, count_overlap, find
-from dgl_treestack.data.formats import Example
-from dgl_treestack.expression import Equation
 from dgl_treestack.generate.assembly import tokens
 
 
@@ -21,7 +19,7 @@ def corpus(*files):
 
 
 def duplicates(*rows):
-    return count_duplicates(corpus(rows), np.arange(len(rows)))
+    return matches.count_duplicates(corpus(rows), np.arange(len(rows)))
 
 
 def numbers(counts, kind):
@@ -81,7 +79,7 @@ def test_neighbours_are_those_that_comparing_all_with_all_finds(monkeypatch, nod
     equations = corpus(rows)
     of, among = list(range(0, 120, 2)), list(range(30, 120))
     masks = [np.isin(np.arange(120), positions) for positions in (of, among)]
-    found_alike, found_opposite = find(equations, "one label apart", *masks)
+    found_alike, found_opposite = matches.find(equations, "one label apart", *masks)
     alike, opposite = reference(rows, of, among)
     assert 5 < sum(opposite) < sum(alike) < 60
     assert found_alike[of].tolist() == alike and found_opposite[of].tolist() == opposite
@@ -91,7 +89,7 @@ def test_neighbours_are_those_that_comparing_all_with_all_finds(monkeypatch, nod
 def test_overlap_of_each_file_in_the_other():
     train = [("sin(x + 1) = y", 1), ("x*2 = y", 0), ("cos(x) = 1", 0)]
     test = [("y = x*2", 1), ("cos(x) = 2", 1), ("tan(sin(x + 1)) = x", 0), ("sin(1 + z) = tan(x)", 0)]
-    first, second = count_overlap(corpus(train, test))
+    first, second = matches.count_overlap(corpus(train, test))
     assert (first["of"], first["in"], first["equations"]) == ("file 0", "file 1", 3)
     assert (second["of"], second["in"], second["equations"]) == ("file 1", "file 0", 4)
     alike = {kind: (counts["equations"], counts["opposite"], counts["share"]) for kind, counts in second["alike"].items()}
@@ -101,12 +99,12 @@ def test_overlap_of_each_file_in_the_other():
         "one label apart": (1, 1, 25),
         "shared side": (1, 1, 25),
     }
-    first, _ = count_overlap(corpus([("sin(x) = 1", 1, "p0")], [("sin(x) = 2", 0, "p0")]))
+    first, _ = matches.count_overlap(corpus([("sin(x) = 1", 1, "p0")], [("sin(x) = 2", 0, "p0")]))
     assert first["alike"]["one label apart"]["equations"] == 1, "the same name of a pair in two files is two pairs"
 
 
 def test_many_files_are_compared_with_all_the_others_at_once():
     files = [[("x = y", 1)], [("x = y", 1)], [("sin(x) = y", 1)], [("tan(x + 1) = y", 1)], [("x + 1 = 2", 1)]]
-    rows = count_overlap(corpus(*files))
-    assert [row["in"] for row in rows] == [OTHERS] * 5
+    rows = matches.count_overlap(corpus(*files))
+    assert [row["in"] for row in rows] == [matches.OTHERS] * 5
     assert [row["alike"]["same text"]["equations"] for row in rows] == [1, 1, 0, 0, 0]

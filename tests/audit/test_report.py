@@ -3,14 +3,13 @@ from collections import Counter
 
 import pytest
 
+from dgl_treestack import Equation, Example
 from dgl_treestack.audit.corpus import build
 from dgl_treestack.audit.leakage import Fit
 from dgl_treestack.audit.report import TOGETHER, audit, describe
 from dgl_treestack.cli import audit as command
 from dgl_treestack.data import formats
-from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError
-from dgl_treestack.expression import Equation
 
 TEXTS = [("x + y = y + x", 1), ("x = x + 1", 0), ("sqrt(x**2) = x", 1), ("1/0 = 1/0", 1), ("x = y", 1), ("sin(x) = 2", None)]
 

@@ -26,12 +26,9 @@ from every_cell import (
 from torch import nn
 from trees import BINARY, UNARY, random_tree, shuffled
 
-from dgl_treestack import cells
-from dgl_treestack.cells import PER_CHILD
+from dgl_treestack import MATH, Expression, cells
 from dgl_treestack.data import graph
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.expression import Expression
-from dgl_treestack.expression.operators import MATH
 from dgl_treestack.propagate import draw_noise, propagate
 
 USED = {*UNARY, *BINARY, "arity1", "arity2", "all"}  # or what operators of an arity share
@@ -51,7 +48,7 @@ def test_equals_the_recursion(name, form, engine):
             assert_equals_oracle(cell, trees, batch)
         assert batch.ndata["h"].abs().sum() > 0
         for signal, shape in cell.signals.items():
-            expected = tuple(2 if extent == PER_CHILD else extent for extent in shape)
+            expected = tuple(2 if extent == cells.PER_CHILD else extent for extent in shape)
             assert batch.ndata.pop(f"signal/{signal}").shape == (batch.num_nodes(), *expected)
     for product in cell.products.values():
         assert {key.split("_", 1)[1] for key in product.state_dict()} in ({"arity1", "arity2"}, {"all"})

@@ -15,9 +15,7 @@ from each_case import assert_each
 from oracle import OneOperator
 from torch import Tensor, cat, nn, sigmoid, softmax, stack, tanh
 
-from dgl_treestack import cells
-from dgl_treestack.cells import COMMON, FORMS, Cell
-from dgl_treestack.expression.operators import Operator, Signature
+from dgl_treestack import Cell, Operator, Signature, cells
 from dgl_treestack.plain_data import settings_of
 
 THREE = Signature("three", tuple(Operator(f"f{arity}", arity) for arity in (1, 2, 3)))
@@ -336,7 +334,7 @@ def in_each_form(cases):
     """Every model with its settings in both forms, but for factors that are told apart and cannot be summed."""
     for name, settings in ((name, settings) for name, choices in cases.items() for settings in choices):
         label = ",".join([name, *(f"{key}={value}" for key, value in settings.items())])
-        forms = FORMS[:1] if cells.models()[name].settings.get("factors") == "bilinear" else FORMS
+        forms = cells.FORMS[:1] if cells.models()[name].settings.get("factors") == "bilinear" else cells.FORMS
         yield from ((f"{label}-{form}", name, {**settings, "form": form}) for form in forms)
 
 
@@ -367,7 +365,7 @@ def file_of(cell):
 def assert_follows(name, settings, dropout=False):
     generator = torch.Generator().manual_seed(1)
     all_settings = {**cells.models()[name].settings, **settings}
-    settings_of_class = {key: x for key, x in all_settings.items() if key not in (*COMMON, "form")}
+    settings_of_class = {key: x for key, x in all_settings.items() if key not in (*cells.COMMON, "form")}
     for width in WIDTHS:
         cell = make(name, width, settings, generator)
         file = file_of(type(cell))
@@ -399,5 +397,5 @@ def test_every_setting_of_every_class_is_tried():
     tried = {(models[name].cell, setting) for name, choices in FURTHER.items() for settings in choices for setting in settings}
     tried |= {(model.cell, setting) for model in models.values() for setting in model.settings}
     settings = {(model.cell, key) for model in models.values() for key in settings_of(model.cell)}
-    assert {key for key in settings - tried if key[1] not in (*COMMON, "form")} == set()
+    assert {key for key in settings - tried if key[1] not in (*cells.COMMON, "form")} == set()
     assert set(EQUATIONS) == {file_of(model.cell) for model in models.values()}

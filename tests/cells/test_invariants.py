@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from oracle import OneOperator
 from trees import random_tree
 
-from dgl_treestack import cells
+from dgl_treestack import MATH, cells
 from dgl_treestack.cells.memory import stack
 from dgl_treestack.data import graph
-from dgl_treestack.expression.operators import MATH
 from dgl_treestack.propagate import propagate
 
 few = settings(max_examples=5)

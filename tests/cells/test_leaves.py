@@ -4,16 +4,14 @@ import pytest
 import torch
 from every_cell import assert_same_gradients, make, some_batch, traced
 
-from dgl_treestack import cells
-from dgl_treestack.cells import LeafEncoder
+from dgl_treestack import Operator, cells
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.expression.operators import Operator
 
 INNER = (Operator("f", 2),)
 
 
 def encoder(vector_size):
-    leaves = LeafEncoder(5, 3, vector_size=vector_size)
+    leaves = cells.LeafEncoder(5, 3, vector_size=vector_size)
     leaves.reset_parameters(torch.Generator().manual_seed(0))
     return leaves
 

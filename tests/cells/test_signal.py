@@ -8,11 +8,9 @@ from every_cell import every_name
 from oracle import OneOperator
 from trees import random_tree
 
-from dgl_treestack import cells
+from dgl_treestack import MATH, Expression, cells
 from dgl_treestack.data import graph
 from dgl_treestack.data.vocabulary import PRESETS
-from dgl_treestack.expression import Expression
-from dgl_treestack.expression.operators import MATH
 from dgl_treestack.propagate import propagate
 
 VOCABULARY = PRESETS["canonical"]

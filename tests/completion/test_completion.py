@@ -14,15 +14,12 @@ from hypothesis import strategies as st
 from released import every_checkpoint
 from trees import random_equation
 
+from dgl_treestack import Equation, Example, Expression, Model
 from dgl_treestack.completion import questions, records, scoring
 from dgl_treestack.completion.graphs import blank_graphs
-from dgl_treestack.completion.records import KINDS, shares
 from dgl_treestack.completion.scoring import fill, rank, scores, small_expressions
 from dgl_treestack.data import formats
-from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError, ExpressionError, VocabularyError
-from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.model.model import Model
 from dgl_treestack.resources import find_data
 from dgl_treestack.results.metrics import top
 from dgl_treestack.runs import pretrained
@@ -125,7 +122,7 @@ def test_ranks_of_the_released_checkpoints(authors, checkpoint, tmp_path):
         ranks = rank(row, group.classes, question.truth, question.right)
         # the goldens were made in float32, which takes scores as close as this for equal
         tied = (abs(row - row[question.truth]) < 2e-6).sum() > 1
-        assert tuple(ranks[kind] for kind in KINDS) == goldens[number, question.example.id] or tied, question.example.id
+        assert tuple(ranks[kind] for kind in records.KINDS) == goldens[number, question.example.id] or tied, question.example.id
 
 
 FILLERS = [("x", "c0"), ("-x", "c1"), ("2", "c2"), ("1 + 1", "c2"), ("sin(x)", "c3")]
@@ -159,9 +156,9 @@ def test_a_record_per_blank(folder, model):
     assert rows[0]["raw"] <= 4, "the doubtful one is left out"
     assert [row["chance"] for row in rows] == [2 / 4, 2 / 5], "of the classes of FILLERS"
     assert [row["constant"] for row in rows] == [1, 0], "c0 fills as many blanks as any"
-    of_depth, of_all = shares(blanks)
+    of_depth, of_all = records.shares(blanks)
     assert (of_depth["depth"], of_all["depth"], of_all["blanks"]) == (2, "all", 2)
-    for kind in KINDS:
+    for kind in records.KINDS:
         assert of_all[f"{kind} top-5"] == top(blanks, kind, 5) == 100
         assert of_all[f"{kind} top-1"] == 50 * (blanks[kind] == 1).sum()
 

@@ -8,13 +8,10 @@ import time
 import pytest
 from trees import random_equation
 
+from dgl_treestack import Equation, Example, Expression, Operator, Signature
 from dgl_treestack.data import formats
-from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
-from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression import language as languages
-from dgl_treestack.expression.language import find
-from dgl_treestack.expression.operators import Operator, Signature
 
 GOOD = {"id": "a", "label": 1, "depth": 2, "text": "x + 0 = x", "certificate": {"verdict": "holds", "points": 16}}
 
@@ -217,7 +214,7 @@ def test_a_tree_is_checked_once_when_it_is_read(tmp_path, monkeypatch, name, lan
     (tmp_path / name).write_text(content)
     checks, check = [], Expression.__post_init__
     monkeypatch.setattr(Expression, "__post_init__", lambda tree: (checks.append(tree), check(tree))[1])
-    assert len(list(formats.read(tmp_path / name, find(language)))) == len(checks) == 1
+    assert len(list(formats.read(tmp_path / name, languages.find(language)))) == len(checks) == 1
 
 
 def test_blanks_are_skipped_fast(tmp_path):
@@ -301,7 +298,7 @@ def test_another_encoding_than_utf8_is_named_with_the_command_that_converts_it(t
         path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
         if suffix == ".toml":
             return languages.read(path)
-        return list(formats.read(path, find("math" if suffix.startswith(".json") else "logic")))
+        return list(formats.read(path, languages.find("math" if suffix.startswith(".json") else "logic")))
 
     assert read(ENCODED[suffix].encode("utf-8-sig")) and read(ENCODED[suffix].encode())
     for encoding, (mark, name) in ENCODINGS.items():

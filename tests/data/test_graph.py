@@ -7,15 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trees import random_equation, random_tree, shuffled
 
-from dgl_treestack import _dgl
+from dgl_treestack import MATH, Expression, Forest, Operator, Signature, Vocabulary, _dgl
 from dgl_treestack.data import graph
-from dgl_treestack.data.forest import Forest
-from dgl_treestack.data.vocabulary import PRESETS, Vocabulary
+from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.data.wellformed import check
 from dgl_treestack.errors import GraphError
-from dgl_treestack.expression import Expression
 from dgl_treestack.expression.language import find
-from dgl_treestack.expression.operators import MATH, Operator, Signature
 
 VOCABULARY = PRESETS["released"]
 SENTIMENT = find("sentiment")

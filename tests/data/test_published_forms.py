@@ -8,12 +8,10 @@ import json
 import pytest
 from each_case import assert_each
 
+from dgl_treestack import Equation, Example, Expression, Operator, Signature
 from dgl_treestack.data import formats
-from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import DataError, ExpressionError
-from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.language import find, from_dict
-from dgl_treestack.expression.operators import Operator, Signature
 
 COMPOSE, PAIR = {"compose": 2}, {"compose": 2, "P": 2}
 CATEGORIES = ["S", "NP", "VP", "DT", "NN", "VBZ", "."]

@@ -9,19 +9,15 @@ import torch
 from small_runs import small_config, write_data
 from tables import result_of, table_of
 
-from dgl_treestack import plots, propagate
+from dgl_treestack import Expression, Model, Operator, Run, Signature, Vocabulary, plots, propagate
 from dgl_treestack.data import formats
 from dgl_treestack.data.graph import from_expressions
-from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.experiments.extras import representations, stack, values
-from dgl_treestack.expression import Expression
-from dgl_treestack.expression.operators import Operator, Signature
-from dgl_treestack.model.model import Model
 from dgl_treestack.results import metrics
 from dgl_treestack.runs import evaluation, pretrained
 from dgl_treestack.runs.configuration import ModelConfig, RunConfig
-from dgl_treestack.runs.run import Run, build_model
+from dgl_treestack.runs.run import build_model
 from dgl_treestack.truth.subtrees import DEFINED, targets_of
 
 SMU = pretrained.FOLDER / "tree_smu"

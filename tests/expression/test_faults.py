@@ -5,11 +5,10 @@ import pytest
 import sympy
 from each_case import assert_each
 
+from dgl_treestack import Equation, Expression, Operator, Signature
 from dgl_treestack.errors import ConfigurationError, ExpressionError
-from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression import networkx as network
 from dgl_treestack.expression.language import find
-from dgl_treestack.expression.operators import Operator, Signature
 
 WORDS = Signature("words", (Operator("f", 1), Operator("g", 2), Operator("any", None)), words=True)
 LOGIC, LISTS = find("logic"), find("listops")

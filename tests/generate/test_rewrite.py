@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 from each_case import assert_each
 
+from dgl_treestack import Expression, judge
 from dgl_treestack.errors import DataError
-from dgl_treestack.expression import Expression
 from dgl_treestack.generate.grow import FUNCTIONS, Grower
 from dgl_treestack.generate.nodes import Pool, find, to_expression
 from dgl_treestack.generate.rewrite import FALSE_RULES as FALSE_TABLE
 from dgl_treestack.generate.rewrite import RuleIndex, instantiate, load_axioms, match, replay, rule_index
-from dgl_treestack.truth import judge
 from tests.independent_checker import draw_points, gaps
 
 AXIOMS, FALSE_RULES = load_axioms(), load_axioms(FALSE_TABLE)

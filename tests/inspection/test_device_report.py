@@ -6,10 +6,9 @@ import sys
 import pytest
 import torch
 
-from dgl_treestack import cells
+from dgl_treestack import Model, cells
 from dgl_treestack.cli import main
 from dgl_treestack.inspection import device_check
-from dgl_treestack.model.model import Model
 from tools import device_report
 
 

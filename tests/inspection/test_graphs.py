@@ -11,17 +11,15 @@ import pytest
 import torch
 from every_cell import VOCABULARY, make, some_trees
 
-from dgl_treestack import Vocabulary, _dgl, cli, dgl
+from dgl_treestack import MATH, Equation, Example, Expression, Vocabulary, _dgl, cli, describe, dgl, to_networkx
 from dgl_treestack.data import formats, graph
-from dgl_treestack.data.formats import Example
 from dgl_treestack.data.wellformed import check
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
-from dgl_treestack.expression import Equation, Expression, networkx
+from dgl_treestack.expression import networkx
 from dgl_treestack.expression.language import find
-from dgl_treestack.expression.operators import MATH
 from dgl_treestack.inspection import drawing, graph_file
-from dgl_treestack.inspection.network import to_networkx, write_graphml
-from dgl_treestack.inspection.table import describe, nodes_below, rows
+from dgl_treestack.inspection.network import write_graphml
+from dgl_treestack.inspection.table import nodes_below, rows
 from dgl_treestack.propagate import propagate
 
 TEXTS = ["sin(x)**2 + cos(x)**2 = 1", "x + 0 = y", "2*x = x + x"]

@@ -8,20 +8,16 @@ import numpy as np
 import pytest
 from small_runs import small_run
 
-from dgl_treestack import propagate
+from dgl_treestack import Equation, Example, Expression, Operator, Run, Signature, TreestackError, propagate
 from dgl_treestack.cli.inspect import inspect
 from dgl_treestack.data import formats, records
-from dgl_treestack.data.formats import Example
 from dgl_treestack.data.graph import from_expressions
 from dgl_treestack.data.vocabulary import PRESETS
-from dgl_treestack.errors import DataError, TreestackError
-from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.expression.operators import Operator, Signature
+from dgl_treestack.errors import DataError
 from dgl_treestack.inspection import drawing, trace_views, traces
 from dgl_treestack.inspection.table import summarise, summary_text
 from dgl_treestack.runs import pretrained
 from dgl_treestack.runs.evaluation import evaluate
-from dgl_treestack.runs.run import Run
 
 TEXTS = ["sin(x)**2 + cos(x)**2 = 1", "x + 0 = y", "2*x = x + x"]
 

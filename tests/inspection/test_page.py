@@ -6,14 +6,13 @@ import shutil
 
 import pytest
 
+from dgl_treestack import Equation, Run
 from dgl_treestack.cli.inspect import inspect
 from dgl_treestack.data import formats
-from dgl_treestack.expression import Equation
 from dgl_treestack.resources import find_data
 from dgl_treestack.runs import pretrained
 from dgl_treestack.runs.configuration import load
 from dgl_treestack.runs.evaluation import evaluate
-from dgl_treestack.runs.run import Run
 from dgl_treestack.training.start import start
 
 SHALLOW, DEEP = 30, 10

@@ -7,11 +7,8 @@ import pytest
 import torch
 from every_cell import VOCABULARY, some_trees, traced
 
-from dgl_treestack.data.forest import Forest
-from dgl_treestack.data.formats import Example
-from dgl_treestack.expression import Equation, Expression
+from dgl_treestack import Equation, Example, Expression, Forest, Model
 from dgl_treestack.model.dataset import AT_ONCE
-from dgl_treestack.model.model import Model
 
 TEXTS = ("sin(x) = y", "x + y*sin(x) = 2", "x = x", "cos(x + y) + cos(x + y) = tanh(2)**y")
 

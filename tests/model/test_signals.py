@@ -12,13 +12,8 @@ from every_cell import needs_compiler
 from torch.nn import functional
 from trees import random_equation
 
-from dgl_treestack.data.forest import Forest
-from dgl_treestack.data.formats import Example
-from dgl_treestack.data.vocabulary import Vocabulary
+from dgl_treestack import Example, Expression, Forest, Model, Operator, Signature, Vocabulary
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.expression import Expression
-from dgl_treestack.expression.operators import Operator, Signature
-from dgl_treestack.model.model import Model
 from dgl_treestack.model.signals import NodeSignals
 from dgl_treestack.truth.subtrees import DEFINED, UNDEFINED, UNKNOWN, Targets, targets_of
 

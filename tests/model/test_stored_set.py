@@ -12,22 +12,16 @@ from hypothesis import strategies as st
 from small_runs import small_config
 from trees import random_equation, random_tree
 
-from dgl_treestack import plain_data
+from dgl_treestack import Equation, Example, Expression, Model, Run, Vocabulary, plain_data
 from dgl_treestack.cli import main
 from dgl_treestack.data import formats
 from dgl_treestack.data.forest import NODE
-from dgl_treestack.data.formats import Example
 from dgl_treestack.data.formats.example import read_tree
 from dgl_treestack.data.stored_forest import MANIFEST
-from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
-from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.language import from_dict
 from dgl_treestack.model import stored_set
-from dgl_treestack.model.model import Model
-from dgl_treestack.model.stored_set import prepare_on_disk
 from dgl_treestack.runs import configuration
-from dgl_treestack.runs.run import Run
 from dgl_treestack.training import build
 from dgl_treestack.training.start import start
 
@@ -43,7 +37,7 @@ def stored(model, examples, folder, **changes):
     path = folder / "train.jsonl"
     formats.write(path, examples)
     arguments = {"selection": [], "group_by": "depth", **changes}
-    return prepare_on_disk(model, [str(path)], examples, **arguments)
+    return stored_set.prepare_on_disk(model, [str(path)], examples, **arguments)
 
 
 def assert_same(on_disk, in_memory):
@@ -163,7 +157,7 @@ def test_what_cannot_be_on_disk_is_said(tmp_path, monkeypatch):
     (tmp_path / "other.jsonl.columns").write_text("")
     (tmp_path / "train.jsonl").rename(tmp_path / "other.jsonl")
     with pytest.raises(OutputError, match="columns cannot be written"):
-        prepare_on_disk(model, [str(tmp_path / "other.jsonl")], examples, selection=[], group_by="depth")
+        stored_set.prepare_on_disk(model, [str(tmp_path / "other.jsonl")], examples, selection=[], group_by="depth")
     config = small_config(tmp_path)
     with pytest.raises(ConfigurationError, match="is in memory"):
         data = {"train": model.dataset(config.data.train)}

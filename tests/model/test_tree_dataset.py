@@ -9,15 +9,13 @@ from small_runs import small_config, write_data
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.utils.data import DataLoader, Subset
 
-from dgl_treestack import Example, GraphDataLoader, Model, Operator, Signature, TreeDataset, plain_data, tasks
+from dgl_treestack import Equation, Example, GraphDataLoader, Model, Operator, Signature, TreeDataset, plain_data, tasks
 from dgl_treestack._torch import numpy_generator, torch_generator
 from dgl_treestack.data import formats, graph
 from dgl_treestack.data.forest import NODE
 from dgl_treestack.data.stored_forest import MANIFEST
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
-from dgl_treestack.expression import Equation
 from dgl_treestack.model.dataset import Dataset
-from dgl_treestack.tasks import Item
 from dgl_treestack.tasks.verification import Verification
 from dgl_treestack.training.optimizer import RowOptimizer
 from dgl_treestack.training.start import prepare, start
@@ -213,7 +211,7 @@ def test_what_tasks_of_ones_own_prepare_is_not_kept(file, tmp_path):
         name = "contrary"
 
         def prepare(self, example):
-            return Item(example.equation, 1.0 - example.label)
+            return tasks.Item(example.equation, 1.0 - example.label)
 
     try:
         tasks.register_task(Contrary)

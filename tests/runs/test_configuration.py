@@ -1,8 +1,7 @@
 import pytest
 from small_runs import small_config
 
-from dgl_treestack import plain_data
-from dgl_treestack.data.vocabulary import Vocabulary
+from dgl_treestack import Vocabulary, plain_data
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression.language import find
 from dgl_treestack.resources import configs, find_config, find_data

@@ -14,7 +14,6 @@ from dgl_treestack.data.formats.authors import from_dict
 from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.runs import import_authors
 from dgl_treestack.runs.configuration import OptimizerConfig
-from dgl_treestack.runs.import_authors import FAMILIES, import_checkpoint, read_checkpoint
 from dgl_treestack.training.optimizer import RowOptimizer
 
 SIGNALS = {"tree_smu_released": ["push", "pop", "noop", "forget"], "tree_lstm_released": [], "tree_rnn_released": []}
@@ -27,7 +26,7 @@ def load(authors, name):
 
 def prepared(authors, checkpoint, folder, **options):
     """The run of a checkpoint, its model in float64, the authors' outputs for some equations, and these as a data set."""
-    run = import_checkpoint(authors / "checkpoints" / f"{checkpoint}.checkpoint", folder, **options)
+    run = import_authors.import_checkpoint(authors / "checkpoints" / f"{checkpoint}.checkpoint", folder, **options)
     model, goldens = run.load_model(torch.float64), load(authors, checkpoint)["equations"]
     return run, model, goldens, model.prepare([from_dict(data, str(data["id"])) for data in goldens])
 
@@ -115,8 +114,8 @@ def test_three_training_steps(authors, checkpoint, convention, tmp_path):
 
 def compare_norms(authors, checkpoint, run, tensors, expected):
     """Compare norms of the authors' tensors, cut out of ours; `translate` of numbered tensors shows where each of them went."""
-    released = read_checkpoint(authors / "checkpoints" / f"{checkpoint}.checkpoint")
-    family = next(family for family in FAMILIES if family.model == run.config.model.name)
+    released = import_authors.read_checkpoint(authors / "checkpoints" / f"{checkpoint}.checkpoint")
+    family = next(family for family in import_authors.FAMILIES if family.model == run.config.model.name)
     owners = {name: torch.full(tensor.shape, float(i)) for i, (name, tensor) in enumerate(released.items())}
     placed = import_authors.translate(owners, family)
     names = list(released)

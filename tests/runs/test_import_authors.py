@@ -8,13 +8,10 @@ import pytest
 import torch
 from each_case import assert_each
 
+from dgl_treestack import MATH, Equation, Example, Run
 from dgl_treestack.cli.verify import verify
-from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import CheckpointError, ConfigurationError
-from dgl_treestack.expression import Equation
-from dgl_treestack.expression.operators import MATH
 from dgl_treestack.runs.import_authors import FAMILIES, import_checkpoint, read_checkpoint
-from dgl_treestack.runs.run import Run
 
 HIDDEN = 3
 

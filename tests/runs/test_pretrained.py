@@ -6,14 +6,11 @@ import shutil
 import pytest
 from small_runs import small_run
 
+from dgl_treestack import Equation, Run, judge
 from dgl_treestack.data import formats, records
 from dgl_treestack.errors import CheckpointError, DataError
-from dgl_treestack.expression import Equation
 from dgl_treestack.resources import find_data
 from dgl_treestack.runs import evaluation, pretrained
-from dgl_treestack.runs.evaluation import score
-from dgl_treestack.runs.run import Run
-from dgl_treestack.truth import judge
 from tools import pack
 
 
@@ -24,7 +21,7 @@ def test_the_packages_model_is_as_good_as_its_card_says():
     model, accuracies = run.load_model(), pretrained.card(pretrained.DEFAULT)["accuracy"]
     for depth in (4, 5, 6, 7, 8):
         chosen = [example for example in examples if example.equation.depth == depth]
-        assert score(model, model.prepare(chosen)).accuracy > accuracies[str(depth)]["percent"] - 5
+        assert evaluation.score(model, model.prepare(chosen)).accuracy > accuracies[str(depth)]["percent"] - 5
 
 
 def test_changed_weights_are_refused(monkeypatch, tmp_path):

@@ -9,18 +9,14 @@ import torch
 from small_runs import write_data
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from dgl_treestack import cells, load
+from dgl_treestack import Model, Operator, Run, Signature, Vocabulary, cells, load
 from dgl_treestack.cells.tree_rnn import TreeRNN
 from dgl_treestack.data import formats
-from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import CheckpointError, ConfigurationError
 from dgl_treestack.expression import language
-from dgl_treestack.expression.operators import Operator, Signature
-from dgl_treestack.model.model import Model
 from dgl_treestack.results import run_result
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.evaluation import evaluate
-from dgl_treestack.runs.run import Run
 
 EQUATIONS = ["x + y = y + x", "sin(x)**2 = 1.29", "x = 2*x"]
 OF_WORDS = {"vocabulary": Vocabulary.of_words(["good", "bad"]), "tasks": "classification"}

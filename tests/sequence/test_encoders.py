@@ -10,16 +10,12 @@ from small_runs import assert_same_when_stopped, small_config
 from stack_rnn_golden import GOLDEN
 from trees import random_equation
 
+from dgl_treestack import MATH, Equation, Example, Model, Run, Vocabulary
 from dgl_treestack.data import graph
 from dgl_treestack.data.forest import columns
-from dgl_treestack.data.formats import Example, read_examples
-from dgl_treestack.data.vocabulary import Vocabulary
+from dgl_treestack.data.formats import read_examples
 from dgl_treestack.errors import ConfigurationError, DataError
-from dgl_treestack.expression import Equation
-from dgl_treestack.expression.operators import MATH
 from dgl_treestack.inspection import traces
-from dgl_treestack.model.model import Model
-from dgl_treestack.runs.run import Run
 from dgl_treestack.sequence import _tokens as tokens
 from dgl_treestack.sequence import encoders
 from dgl_treestack.sequence.recurrent_encoder import WIDE

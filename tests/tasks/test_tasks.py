@@ -8,24 +8,20 @@ import pytest
 import torch
 from torch.nn import functional
 
+from dgl_treestack import Equation, Example, Expression, Model, Run, TreeDataset, Vocabulary
 from dgl_treestack.data import formats, graph
-from dgl_treestack.data.formats import Example
 from dgl_treestack.data.formats.example import read_tree
 from dgl_treestack.data.records import accuracy
-from dgl_treestack.data.vocabulary import PRESETS, Vocabulary
+from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.data.wellformed import check
 from dgl_treestack.errors import ConfigurationError, DataError
-from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression import language as languages
 from dgl_treestack.expression.language import from_dict
 from dgl_treestack.model.dataset import measure
-from dgl_treestack.model.model import Model
-from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.results.metrics import classification
 from dgl_treestack.results.run_result import read
 from dgl_treestack.runs import evaluation
 from dgl_treestack.runs.configuration import load
-from dgl_treestack.runs.run import Run
 from dgl_treestack.tasks import tasks
 from dgl_treestack.tasks.verification import Verification
 from dgl_treestack.training.start import start

@@ -6,7 +6,6 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression.operators import MATH
 from dgl_treestack.generate import presets
 from dgl_treestack.generate.folds import canonical_key, in_partition
-from dgl_treestack.generate.presets import SetOptions
 from dgl_treestack.generate.production import produce
 
 NAMES = ["completion", "completion-deep", "deep", "listops", "logic", "numeric", "paper", "paper-deeper", "paper-labels"]
@@ -30,7 +29,7 @@ def test_presets_are_found_by_listing_the_folder():
 @pytest.mark.parametrize("name", MARKED)
 def test_the_same_bytes_with_two_jobs_and_others_with_another_seed(name, tmp_path):
     for folder, seed, jobs in (("one", 3, 1), ("two", 3, 2), ("other", 4, 1)):
-        produce(name, SetOptions(seed, equations=LESS.get(name, 120)), tmp_path / folder, jobs)
+        produce(name, presets.SetOptions(seed, equations=LESS.get(name, 120)), tmp_path / folder, jobs)
     first, again, other = (
         {path.name: path.read_bytes() for path in (tmp_path / folder).iterdir() if path.is_file()}
         for folder in ("one", "two", "other")
@@ -54,5 +53,5 @@ def test_no_equation_and_no_id_is_there_twice_in_any_fold(name, made):
 def test_an_option_that_means_nothing_is_an_error(name, tmp_path):
     for option in sorted(OPTIONS - presets.find(name).accepts):
         with pytest.raises(ConfigurationError, match=f"no option '{option}'"):
-            produce(name, SetOptions(4, **{option: 3}), tmp_path / "new")
+            produce(name, presets.SetOptions(4, **{option: 3}), tmp_path / "new")
     assert not (tmp_path / "new").exists()

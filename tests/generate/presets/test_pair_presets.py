@@ -5,7 +5,6 @@ import pytest
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.generate import presets
 from dgl_treestack.generate.folds import canonical_key
-from dgl_treestack.generate.presets import SetOptions
 from dgl_treestack.generate.presets.paper import COUNTS
 from dgl_treestack.generate.rewrite import replay
 from dgl_treestack.truth import judge_at_fixed_points, value_of
@@ -25,7 +24,7 @@ def deep(made):
 
 
 def test_the_counts_are_those_of_the_papers_table(paper):
-    plan = presets.find("paper").plan(SetOptions(seed=0))
+    plan = presets.find("paper").plan(presets.SetOptions(seed=0))
     for depth, equations in COUNTS.items():
         assert sum(pairs for cell, pairs in plan.items() if cell.depth == depth) == round(equations / 2)
     assert 41_800 < 2 * sum(plan.values()) < 42_000

@@ -6,13 +6,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.expression import Equation
+from dgl_treestack import Equation, Vocabulary, judge
 from dgl_treestack.generate.presets import Parts, SetOptions, paper_labels
 from dgl_treestack.generate.presets.paper_labels import AXIOMS, CORRECT, COUNTS, evaluates_to_true
 from dgl_treestack.generate.production import produce
 from dgl_treestack.generate.rewrite import load_axioms
-from dgl_treestack.truth import judge, judge_at_fixed_points
+from dgl_treestack.truth import judge_at_fixed_points
 
 OPTIONS = SetOptions(seed=4, equations=600)
 
