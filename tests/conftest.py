@@ -92,6 +92,19 @@ def treestack(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 
 
 @pytest.fixture
+def clean_registries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers, also by entry points of packages that it installs, is forgotten."""
+    from dgl_treestack import cells, plugins, tasks  # not above, as in `cache`
+    from dgl_treestack.expression import language
+
+    monkeypatch.setattr(plugins, "faults", {})
+    for registry in (cells.registry, tasks.registry, language.registry):
+        monkeypatch.setattr(registry, "registered", dict(registry.registered))
+        monkeypatch.setattr(registry, "of_packages", registry.of_packages)
+        del registry.of_packages  # which is read anew when asked for
+
+
+@pytest.fixture
 def authors() -> Path:
     """The folder with the authors' data, weights and outputs; the test is skipped where it is not given."""
     folder = os.environ.get("TREESTACK_AUTHORS_DIR")

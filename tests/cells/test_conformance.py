@@ -23,10 +23,14 @@ from every_cell import (
     some_trees,
     traced,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import OneOperator
 from torch import nn
 from trees import BINARY, UNARY, random_tree, shuffled
 
 from dgl_treestack import MATH, Expression, cells
+from dgl_treestack.cells.memory import stack
 from dgl_treestack.data import graph
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.propagate import draw_noise, propagate
@@ -58,26 +62,18 @@ def test_equals_the_recursion(name, form, engine):
 
 @every_engine
 @every_model
-def test_external_input_reaches_inner_nodes(name, engine):
+def test_external_input_reaches_inner_nodes_and_the_order_of_nodes_and_edges_changes_nothing(name, engine):
     cell, trees, batch = make(name, input_size=3), some_trees(), some_batch(external=3)
+    other, new = shuffled(batch, seed=11)
     with torch.no_grad():
         first = propagate(batch, cell, engine=engine, signals=list(cell.signals)).clone()
         assert_equals_oracle(cell, trees, batch, inputs=batch.ndata["input"])
+        assert torch.allclose(first, propagate(other, cell, engine=engine)[new], rtol=1e-12, atol=1e-12)
         batch.ndata["input"] = batch.ndata["input"] + 1
         second = propagate(batch, cell, engine=engine)
     inner = batch.ndata["op"] >= 0
     assert not torch.allclose(first[inner], second[inner])
     assert torch.equal(first[~inner], second[~inner])
-
-
-@every_engine
-@every_model
-def test_order_of_edges_and_nodes_changes_nothing(name, engine):
-    cell, batch = make(name), some_batch()
-    other, new = shuffled(batch, seed=11)
-    with torch.no_grad():
-        h, moved = propagate(batch, cell, engine=engine), propagate(other, cell, engine=engine)
-    assert torch.allclose(h, moved[new], rtol=1e-12, atol=1e-12)
 
 
 @every_model
@@ -140,17 +136,13 @@ def test_dropout(name, engine):
         assert abs(float((factors == 0).double().mean()) - 0.4) < 0.1
 
 
-@every_model
-def test_initial_values_come_from_the_generator(name):
-    assert all(map(torch.equal, make(name).parameters(), make(name).parameters()))
-
-
 @every_name
-def test_repr_and_docstring_say_what_it_is(name):
+def test_repr_and_docstring_say_what_it_is_and_initial_values_come_from_the_generator(name):
     cell, model = make(name), MODELS[name]
     assert type(cell).__name__ in repr(cell) and f"h=({HIDDEN},)" in repr(cell)
     assert "eq." in type(cell).__doc__ and "Shapes:" in type(cell).__doc__
     assert model.paper and model.equations and model.adds
+    assert all(map(torch.equal, cell.parameters(), make(name).parameters()))
 
 
 @pytest.mark.parametrize("engine", ["levels", traced])
@@ -200,3 +192,61 @@ def test_a_long_chain_needs_no_recursion(engine):
 def test_settings_are_checked(name, settings, message):
     with pytest.raises(ConfigurationError, match=message):
         cells.build(name, MATH.inner, 3, 4, **settings)
+
+
+few = settings(max_examples=5)
+seeds = st.integers(0, 10_000)
+
+
+@every_model
+@few
+@given(seeds)
+def test_actions_sum_to_one(name, seed):
+    cell, batch = make(name, seed), some_batch(seed, 4)
+    with torch.no_grad():
+        propagate(batch, cell, signals=list(cell.signals))
+    groups: dict[str, list[str]] = {}
+    for signal in cell.signals:
+        prefix, action = signal.rpartition("_")[::2]
+        if action in stack.ACTIONS:
+            groups.setdefault(prefix, []).append(signal)
+    assert bool(groups) == any("stack" in field for field in cell.fields)
+    inner = batch.ndata["op"] >= 0
+    inner &= batch.ndata["op"] != MATH.index["Equality"]  # which has no state
+    for signals in groups.values():
+        total = sum(batch.ndata[f"signal/{signal}"][inner] for signal in signals)
+        if name != "tree_lstm_stack":  # whose gates are one sigmoid each
+            assert torch.allclose(total, torch.ones_like(total), rtol=1e-12)
+
+
+@every_model_in_each_form
+@few
+@given(seeds)
+def test_child_sum_cells_ignore_the_order_of_children_and_nary_ones_do_not(name, form, seed):
+    cell, source = make(name, seed, form=form), torch.Generator().manual_seed(seed)
+    children = {f: torch.rand(1, 2, *shape, dtype=torch.float64, generator=source) for f, shape in cell.fields.items()}
+    swapped = {field: value.flip(1) for field, value in children.items()}
+    first, second = (cell.node(OneOperator(cell, "Add"), given, None, {})[0] for given in (children, swapped))
+    same = [torch.allclose(first[field], second[field], rtol=1e-10, atol=1e-12) for field in cell.fields]
+    assert all(same) if form == "child_sum" else not same[0]
+
+
+@pytest.mark.parametrize("name", sorted(name for name, model in cells.models().items() if "stack_size" in model.settings))
+def test_an_empty_row_holds_what_was_asked_for(name):
+    cell = make(name, empty=-1.0)
+    leaf = cell.leaf(torch.tensor([0, 1]), torch.zeros(2, dtype=torch.float64))
+    assert (leaf["stack"] == -1).all() and (leaf["h"] != -1).any()
+
+
+@pytest.mark.parametrize("height", range(1, 10))
+def test_row_n_of_a_stack_reaches_an_output_from_height_2n_minus_1(height):
+    """It is first filled at height n, and n - 1 pops bring it to the top."""
+    source, outputs = random.Random(height), []
+    trees = [random_tree(source, height) for _ in range(12)]
+    for rows in range(1, 6):
+        batch = graph.from_expressions(trees, VOCABULARY)
+        with torch.no_grad():
+            propagate(batch, make("tree_smu", stack_size=rows))
+        outputs.append(batch.ndata["h"])
+    for rows in range(2, 6):
+        assert torch.equal(outputs[rows - 1], outputs[rows - 2]) == (height < 2 * rows - 1)

@@ -53,8 +53,8 @@ def test_round_trip_through_dgl(seed):
 
 def test_a_chain_of_depth_twenty_thousand():
     chain = Expression.from_prefix("sin " * 20_000 + "Symbol:x")
-    forest = Forest.build([chain], VOCABULARY)
-    assert graph.to_expressions(graph.build(forest)) == [chain]
+    assert chain.depth == 20_000 and len(str(chain)) == 5 * 20_000 + 1 and Expression.from_prefix(chain.prefix()) == chain
+    assert graph.to_expressions(graph.build(Forest.build([chain], VOCABULARY))) == [chain]
 
 
 def test_a_text_that_is_cut_is_an_error_only_where_it_is_read():
@@ -66,6 +66,9 @@ def test_a_text_that_is_cut_is_an_error_only_where_it_is_read():
         graph.to_expressions(batch)
     fits = Expression.leaf("Symbol", "y" * 57)  # 64 bytes with its class
     assert graph.to_expressions(graph.from_expressions([fits], vocabulary)) == [fits]
+    signature = Signature("long", (Operator("operator" * 9, 1),), words=True)
+    tree = Expression.node("operator" * 9, Expression.leaf("Word", "a", signature))
+    assert graph.to_expressions(graph.from_expressions([tree], Vocabulary.of_words("a")), signature) == [tree]
 
 
 def test_texts_agree_with_operators():
@@ -113,9 +116,3 @@ def test_a_word_that_is_cut_is_shortened_for_people_and_read_back_from_the_vocab
         graph.to_expressions(batch, SENTIMENT, Vocabulary.of_words([f"x{word}", f"y{word}"]))
     assert graph.node_names(batch, SENTIMENT, vocabulary, shorten=True)[1][1:] == [f"Word:{text}" for text in tree.texts[1:]]
     assert graph.to_expressions(batch, SENTIMENT, vocabulary) == [tree]
-
-
-def test_an_operator_with_a_long_name_is_read_back():
-    signature = Signature("long", (Operator("operator" * 9, 1),), words=True)
-    tree = Expression.node("operator" * 9, Expression.leaf("Word", "a", signature))
-    assert graph.to_expressions(graph.from_expressions([tree], Vocabulary.of_words("a")), signature) == [tree]

@@ -17,29 +17,21 @@ def row(i, depth, label, correct):
 TABLE = table_of([row(0, 2, 1, True), row(1, 1, 0, False), row(2, 2, 0, True), row(3, 2, 1, False), row(4, 3, None, None)])
 
 
-def test_written_and_read_back(tmp_path):
+def test_written_and_read_back_and_as_plain_data_without_what_no_tree_has(tmp_path):
     table = TABLE.with_columns(h=pl.Series([[0.5, 1.0]] * 4 + [None]), id=pl.lit("aé∀"))
     records.write(tmp_path / "a.parquet", table)
     assert records.read(tmp_path / "a.parquet").equals(table)
+    assert records.rows_of(TABLE)[4] == row(4, 3, None, None)
+    assert records.rows_of(TABLE.with_columns(pair=pl.lit("p")))[0] == {**row(0, 2, 1, True), "pair": "p"}
 
 
 def test_group_by_depth_and_accuracy():
+    """Correct equations are the positive ones."""
     groups = records.by(TABLE)
     assert list(groups) == [1, 2, 3]
-    assert records.accuracy(TABLE) == 50
-    assert records.accuracy(groups[2]) == pytest.approx(200 / 3)
-    assert math.isnan(records.accuracy(groups[3]))
-    assert records.majority(groups[2]) == pytest.approx(200 / 3)
-
-
-def test_classification_counts_correct_equations_as_positive():
-    metrics = classification(TABLE)
-    assert metrics == pytest.approx({"accuracy": 50, "precision": 50, "recall": 50, "f1": 50})
-
-
-def test_rows_as_plain_data_leave_out_what_no_tree_has():
-    assert records.rows_of(TABLE)[4] == row(4, 3, None, None)
-    assert records.rows_of(TABLE.with_columns(pair=pl.lit("p")))[0] == {**row(0, 2, 1, True), "pair": "p"}
+    assert records.accuracy(TABLE) == 50 and math.isnan(records.accuracy(groups[3]))
+    assert records.accuracy(groups[2]) == pytest.approx(200 / 3) == records.majority(groups[2])
+    assert classification(TABLE) == pytest.approx({"accuracy": 50, "precision": 50, "recall": 50, "f1": 50})
 
 
 @pytest.mark.parametrize(

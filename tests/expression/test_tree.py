@@ -100,13 +100,6 @@ def test_another_signature_brings_its_own_operators():
         Expression.from_prefix("MAX Integer:1", lists)
 
 
-def test_depth_twenty_thousand_parses_and_prints():
-    tree = Expression.from_prefix("sin " * 20_000 + "Symbol:x")
-    assert tree.depth == 20_000
-    assert len(str(tree)) == 5 * 20_000 + 1
-    assert Expression.from_prefix(tree.prefix()) == tree
-
-
 PLAIN = [("Symbol", "x"), ("Integer", "2"), ("Half", "1/2"), ("NegativeOne", "-1"), ("Pi", "pi"), ("Rational", "2/5")]
 
 

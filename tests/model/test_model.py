@@ -7,7 +7,7 @@ import pytest
 import torch
 from small_runs import small_config
 
-from dgl_treestack import Cell, Equation, Model, Task, cells, load, plugins, pretrained, tasks
+from dgl_treestack import Cell, Equation, Model, Task, cells, load, pretrained, tasks
 from dgl_treestack.cells.tree_rnn import TreeRNN
 from dgl_treestack.cli.doctor import examine
 from dgl_treestack.data import graph
@@ -63,35 +63,23 @@ class Summed(TreeRNN):
     """A cell of a user's."""
 
 
-@pytest.fixture
-def clean_registries():
-    registries = [cells.registry.registered, tasks.registry.registered, language.registry.registered]
-    before = [dict(registry) for registry in registries]
-    yield
-    for registry, content in zip(registries, before, strict=True):
-        registry.clear()
-        registry.update(content)
-
-
-def test_a_cell_by_class():
-    model = Model.build(Summed, 5, seed=1, activation="tanh")
-    assert isinstance(model.cell, Summed) and model.score("x = y").shape == (1,)
-    with pytest.raises(ConfigurationError, match="Model 'Summed': Unknown setting 'stack_size'"):
-        Model.build(Summed, 5, stack_size=2)
-    with pytest.raises(ConfigurationError, match="no class derived from"):
-        Model.build(dict, 5)
-
-
 def test_a_registered_cell_has_a_name_for_models_and_configurations(tmp_path, clean_registries):
     assert cells.register_cell("summed", settings={"activation": "tanh"}, adds="nothing")(Summed) is Summed
     cells.register_cell("summed")(Summed)  # a notebook's cell may be run twice
     assert issubclass(Summed, Cell) and "summed" in cells.models()
     run = start(small_config(tmp_path, model={"name": "summed", "hidden": 3}, schedule={"epochs": 1}), 0, tmp_path, quiet=True)
     assert isinstance(load(run.folder).cell, Summed)
-    with pytest.raises(ConfigurationError, match="another model 'tree_smu'"):
-        cells.register_cell("tree_smu")(Summed)
-    with pytest.raises(ConfigurationError, match="no class derived"):
-        cells.register_cell("other")(dict)
+    assert isinstance(Model.build(Summed, 5, seed=1, activation="tanh").cell, Summed), "by its class"
+    cells.register_cell("lstm")(Summed)
+    for call, message in (
+        (lambda: cells.register_cell("tree_smu")(Summed), "another model 'tree_smu'"),
+        (lambda: cells.register_cell("other")(dict), "no class derived from"),
+        (lambda: Model.build(Summed, 5, stack_size=2), "Model 'Summed': Unknown setting 'stack_size'"),
+        (lambda: Model.build(dict, 5), "no class derived from"),
+        (lambda: Model.build("lstm", 4), "'lstm' is the name of a registered cell and of a sequence or attention"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            call()
 
 
 def test_a_registered_task_has_a_name_for_models(clean_registries):
@@ -137,28 +125,14 @@ def test_entry_points_of_other_packages(tmp_path, monkeypatch, caplog, clean_reg
         "[dgl_treestack.languages]\nsoup = somebodys:SOUP\nno_language = somebodys:Own\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    registries = cells.registry, tasks.registry, language.registry
-    for registry in registries:
-        registry.__dict__.pop("of_packages", None)
-    try:
-        assert {"somebodys", "somebodys_tanh", "decorated"} <= set(cells.models())
-        assert "judge" in tasks.tasks() and "soup" in language.languages()
-        assert Model.build("somebodys_tanh", 3, tasks=["judge"], seed=0).score("x = y").shape == (1,)
-        problems = "\n".join(examine()["problems"])
-        for wrong in ("gone", "broken", "no_cell", "no_task", "no_language"):
-            assert f"entry point {wrong} = " in problems and caplog.text.count(f"entry point {wrong} = ") == 1
-        assert problems.count("is left out") == 5
-    finally:
-        for registry in registries:
-            registry.__dict__.pop("of_packages", None)
-        sys.modules.pop("somebodys")
-        plugins.faults.clear()
-
-
-def test_a_name_of_an_encoder_is_taken(clean_registries):
-    cells.register_cell("lstm")(Summed)
-    with pytest.raises(ConfigurationError, match="'lstm' is the name of a registered cell and of a sequence or attention"):
-        Model.build("lstm", 4)
+    assert {"somebodys", "somebodys_tanh", "decorated"} <= set(cells.models())
+    assert "judge" in tasks.tasks() and "soup" in language.languages()
+    assert Model.build("somebodys_tanh", 3, tasks=["judge"], seed=0).score("x = y").shape == (1,)
+    problems = "\n".join(examine()["problems"])
+    for wrong in ("gone", "broken", "no_cell", "no_task", "no_language"):
+        assert f"entry point {wrong} = " in problems and caplog.text.count(f"entry point {wrong} = ") == 1
+    assert problems.count("is left out") == 5
+    sys.modules.pop("somebodys")
 
 
 def test_an_encoder_has_no_signals_and_no_unknown_engine():

@@ -170,11 +170,6 @@ def test_the_states_of_a_batch_meet_the_targets_of_their_subtrees():
             assert targets.status[subtree].any()
 
 
-def test_without_a_value_signal_no_values_are_predicted():
-    with pytest.raises(ConfigurationError, match="without the value signal"):
-        NodeSignals(4, equivalence=1.0).predict_values(torch.zeros(1, 4))
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -183,11 +178,12 @@ def test_without_a_value_signal_no_values_are_predicted():
         ({"value": -1.0}, "'signals.value' is -1.0"),
         ({"temperature": 0.0}, "'signals.temperature' is 0.0"),
         ({"rows": 1}, "'signals.rows' is 1"),
+        ({"value": 0.0, "equivalence": 1.0}, "without the value signal"),
     ],
 )
 def test_settings_that_do_not_fit(settings, message):
     with pytest.raises(ConfigurationError, match=message):
-        NodeSignals(8, **{"value": 1.0, **settings})
+        NodeSignals(8, **{"value": 1.0, **settings}).predict_values(torch.zeros(1, 8))
 
 
 def test_another_language_with_values():

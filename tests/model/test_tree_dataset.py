@@ -119,25 +119,29 @@ def test_examples_in_memory_and_things_that_are_none(file, tmp_path):
 
 
 def test_a_model_says_which_graphs_it_cannot_take(dataset):
-    model = build()
+    model, two_tasks = build(), build(tasks=["verification", "function_evaluation"])
+    signature = Signature("s", (Operator("f", 1), Operator("g", 2), Operator("eq", None)), "eq")
+    of_one_side = Model.build("tree_smu", 6, seed=0, signature=signature)
+    one_side = graph.from_expressions([Equation.from_prefix("eq/1 f Symbol:x", signature)], of_one_side.vocabulary, signature)
+    equation = Equation.parse("x = y")
+    mixed = graph.from_expressions([equation, equation.left], model.vocabulary)
     batch, _ = dataset.collate([dataset[i] for i in range(3)])
-    with pytest.raises(GraphError, match=r"Tree 1 of the batch, with root \d+, is no equation"):
-        sides = graph.from_expressions([Equation.parse("x = y"), Equation.parse("x = y").left], model.vocabulary)
-        model(sides)
-    with pytest.raises(GraphError, match="Tree 0 of the batch has 3 roots"):
-        batch.set_batch_num_nodes(torch.tensor([batch.num_nodes()]))
-        batch.set_batch_num_edges(torch.tensor([batch.num_edges()]))
-        model(batch)
-    assert model(graph.restore_batch(batch)).shape == (3,)
-    two_tasks = build(tasks=["verification", "function_evaluation"])
-    with pytest.raises(ConfigurationError, match="Say which one a graph is for"):
-        two_tasks(batch)
-    with pytest.raises(GraphError, match="is an equation, whose root has no state; the task 'function_evaluation'"):
-        two_tasks(batch, task="function_evaluation")
-    sides = graph.from_expressions([Equation.parse("x + 1 = y").left], two_tasks.vocabulary)
-    assert two_tasks(sides, task="function_evaluation").shape == (1,)
-    with pytest.raises(ConfigurationError, match="Unknown task 'sorting'"):
-        two_tasks(batch, task="sorting")
+    without_trees = batch.clone()
+    without_trees.set_batch_num_nodes(torch.tensor([batch.num_nodes()]))
+    without_trees.set_batch_num_edges(torch.tensor([batch.num_edges()]))
+    for kind, message, asked, given, *task in (
+        (GraphError, r"Tree 1 of the batch, with root \d+, is no equation", model, mixed),
+        (GraphError, "Tree 0 of the batch has 3 roots", model, without_trees),
+        (GraphError, "with root 0, has not the two sides that the task 'verification' compares", of_one_side, one_side),
+        (ConfigurationError, "Say which one a graph is for", two_tasks, batch),
+        (GraphError, "an equation, whose root has no state; the task 'func", two_tasks, batch, "function_evaluation"),
+        (ConfigurationError, "Unknown task 'sorting'", two_tasks, batch, "sorting"),
+    ):
+        with pytest.raises(kind, match=message):
+            asked(given, task=task[0]) if task else asked(given)
+    assert model(graph.restore_batch(without_trees)).shape == (3,)
+    side = graph.from_expressions([Equation.parse("x + 1 = y").left], two_tasks.vocabulary)
+    assert two_tasks(side, task="function_evaluation").shape == (1,)
 
 
 def test_dropout_acts_in_training_and_only_there(dataset):
@@ -187,37 +191,32 @@ def test_a_plain_loop_has_the_losses_of_the_packages_loop(dropout, tmp_path):
 def test_a_run_goes_on_with_the_data_sets_it_was_begun_with_only(tmp_path, file):
     no_files = {"train": [], "validation": [], "test": []}
     config = small_config(tmp_path, data=no_files, schedule={"epochs": 1})
-    sets = {"train": TreeDataset(file, save_dir=tmp_path), "validation": TreeDataset(file, save_dir=tmp_path)}
-    run = start(config, 0, tmp_path / "runs", quiet=True, data=sets)
+    train = TreeDataset(file, save_dir=tmp_path)
+    sets, folder = {"train": train, "validation": train}, tmp_path / "runs"
+    run = start(config, 0, folder, quiet=True, data=sets)
     assert run.done.exists()
-    assert start(config, 0, tmp_path / "runs", quiet=True, resume=True, data=sets).folder == run.folder
+    assert start(config, 0, folder, quiet=True, resume=True, data=sets).folder == run.folder
     other = TreeDataset([Example(Equation.parse("x = y"), 0)], save_dir=tmp_path)
-    with pytest.raises(ConfigurationError, match="was begun with other data sets"):
-        start(config, 0, tmp_path / "runs", quiet=True, resume=True, data={**sets, "train": other})
-    with pytest.raises(ConfigurationError, match="was begun with other data sets"):
-        start(config, 0, tmp_path / "runs", quiet=True, resume=True)
+    for data, message, *changes in (
+        ({**sets, "train": other}, "was begun with other data sets"),
+        (None, "was begun with other data sets"),
+        ({"train": train, "valid": train}, r"data\['valid'\] is not allowed", "name=new"),
+        ({"train": Subset(train, [1])}, r"data\['train'\] is not allowed", "name=new"),
+        ({"train": train}, "'data.percent' applies to the configuration's files", "name=new", "data.percent=10"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            start(plain_data.override(config, changes), 0, folder, quiet=True, resume=True, data=data)
 
 
-def test_an_equation_has_two_sides():
-    signature = Signature("s", (Operator("f", 1), Operator("g", 2), Operator("eq", None)), "eq")
-    model = Model.build("tree_smu", 6, seed=0, signature=signature)
-    batch = graph.from_expressions([Equation.from_prefix("eq/1 f Symbol:x", signature)], model.vocabulary, signature)
-    with pytest.raises(GraphError, match="with root 0, has not the two sides that the task 'verification' compares"):
-        model(batch)
-
-
-def test_what_tasks_of_ones_own_prepare_is_not_kept(file, tmp_path):
+def test_what_tasks_of_ones_own_prepare_is_not_kept(file, tmp_path, clean_registries):
     class Contrary(Verification):
         name = "contrary"
 
         def prepare(self, example):
             return tasks.Item(example.equation, 1.0 - example.label)
 
-    try:
-        tasks.register_task(Contrary)
-        contrary, plain = (TreeDataset(file, tasks=name, save_dir=tmp_path / "kept") for name in ("contrary", "verification"))
-    finally:
-        tasks.registry.registered.clear()
+    tasks.register_task(Contrary)
+    contrary, plain = (TreeDataset(file, tasks=name, save_dir=tmp_path / "kept") for name in ("contrary", "verification"))
     assert (contrary.targets == 1 - plain.targets).all()
     assert len(list((tmp_path / "kept").rglob(MANIFEST))) == 1
 
@@ -232,15 +231,3 @@ def test_a_data_set_of_a_model_has_its_vocabulary(file, tmp_path):
     model = build(vocabulary="released", tasks=["function_evaluation", "verification"])
     dataset = model.dataset(file, save_dir=tmp_path, tasks="verification")
     assert dataset.vocabulary == model.vocabulary and dataset.tasks == ("verification",)
-
-
-def test_data_sets_that_a_run_cannot_take(tmp_path, dataset):
-    config = small_config(tmp_path)
-    for data, message in (
-        ({"train": dataset, "valid": dataset}, r"data\['valid'\] is not allowed"),
-        ({"train": Subset(dataset, [1])}, r"data\['train'\] is not allowed"),
-    ):
-        with pytest.raises(ConfigurationError, match=message):
-            start(config, 0, tmp_path, quiet=True, data=data)
-    with pytest.raises(ConfigurationError, match=r"'data.percent' applies to the configuration's files"):
-        start(plain_data.override(config, ["data.percent=10"]), 0, tmp_path, quiet=True, data={"train": dataset})

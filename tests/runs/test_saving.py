@@ -30,15 +30,9 @@ class Summed(TreeRNN):
 
 
 @pytest.fixture
-def registered():
-    registries = [cells.registry.registered, language.registry.registered]
-    before = [dict(registry) for registry in registries]
+def registered(clean_registries):
     cells.register_cell("summed")(Summed)
     language.register_language(PAIRS)
-    yield
-    for registry, content in zip(registries, before, strict=True):
-        registry.clear()
-        registry.update(content)
 
 
 MODELS = {
