@@ -68,7 +68,7 @@ def test_a_row_per_node_with_what_the_nodes_carry():
     assert [row["tree"] for row in described] == np.repeat([0, 1, 2], batch.batch_num_nodes()).tolist()
 
 
-def test_shared_nodes_no_states_and_nothing_at_all():
+def test_shared_nodes_no_states_a_stack_of_no_rows_and_nothing_at_all():
     _, described = printed(shared(), vocabulary=VOCABULARY)
     assert [row["children"] for row in described] == [[1, 2], [3], [3], []]
     assert described[3] == {"tree": 0, "node": 3, "name": "var_0", "kind": "Symbol", "children": [], "depth": 0, "signals": {}}
@@ -78,9 +78,6 @@ def test_shared_nodes_no_states_and_nothing_at_all():
     assert "and 3 more nodes" in printed(shared(), vocabulary=VOCABULARY, limit=1)[0]
     with pytest.raises(ConfigurationError, match="-1 is negative"):
         describe(shared(), limit=-1)
-
-
-def test_a_stack_that_is_not_made_of_rows_has_one_norm():
     batch = graph.from_expressions([Expression.parse("sin(x)")], VOCABULARY)
     batch.ndata["stack"] = torch.tensor([[3.0, 4.0, 0.0]] * 2)
     assert [row["stack"] for row in rows(batch)] == [5, 5] and "h" not in rows(batch)[0]
@@ -100,14 +97,12 @@ def test_names_that_cannot_be_read():
     batch.ndata["token"] = torch.tensor([-1, 99])
     with pytest.raises(GraphError, match="token = 99"):
         rows(batch, MATH, VOCABULARY)
-
-
-def test_a_vocabulary_of_another_language():
-    batch = graph.from_expressions([Expression.parse("[MAX 1 2 ]", find("listops"))], Vocabulary.of_words("12"))
+    lists, words = find("listops"), Vocabulary.of_words("12")
+    batch = graph.from_expressions([Expression.parse("[MAX 1 2 ]", lists)], words)
     del batch.ndata["text"]
     with pytest.raises(GraphError, match=r"The vocabulary does not fit 'math', mathematics\. Pass the signature of the graph"):
-        describe(batch, vocabulary=Vocabulary.of_words("12"))
-    assert [row["name"] for row in describe(batch, find("listops"), Vocabulary.of_words("12"))] == ["MAX", "1", "2"]
+        describe(batch, vocabulary=words)
+    assert [row["name"] for row in describe(batch, lists, words)] == ["MAX", "1", "2"]
 
 
 def test_networkx_has_it_all_and_is_read_back():
@@ -199,12 +194,9 @@ def test_command_counts_and_describes_a_file_of_graphs(file, tmp_path, treestack
     assert sorted(nx.read_graphml(tmp_path / "t.graphml", node_type=int)) == [row["node"] for row in answer["rows"]]
     treestack("inspect", file, "--output", tmp_path / "t.svg")
     assert "<svg" in (tmp_path / "t.svg").read_text()
-
-
-def test_command_draws_shared_nodes_and_needs_a_vocabulary_then(tmp_path, treestack):
-    _dgl.save_graphs(str(tmp_path / "a.bin"), [shared(), shared(same=True)])
+    _dgl.save_graphs(str(file), [shared(), shared(same=True)])
     for tree, suffix in itertools.product((0, 1), ("png", "graphml")):
-        treestack("inspect", tmp_path / "a.bin", "--equation", tree, "--output", tmp_path / f"{tree}.{suffix}")
+        treestack("inspect", file, "--equation", tree, "--output", tmp_path / f"{tree}.{suffix}")
         assert (tmp_path / f"{tree}.{suffix}").stat().st_size > 500
 
 

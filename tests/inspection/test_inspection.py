@@ -12,10 +12,8 @@ from dgl_treestack import Equation, Example, Expression, Operator, Run, Signatur
 from dgl_treestack.cli.inspect import inspect
 from dgl_treestack.data import formats, records
 from dgl_treestack.data.graph import from_expressions
-from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.errors import DataError
 from dgl_treestack.inspection import drawing, trace_views, traces
-from dgl_treestack.inspection.table import summarise, summary_text
 from dgl_treestack.runs import pretrained
 from dgl_treestack.runs.evaluation import evaluate
 
@@ -35,15 +33,6 @@ def rnn(tmp_path_factory):
     """A Tree-RNN with a stack of three rows, one gate per action."""
     model = {"name": "tree_rnn_stack_noop", "hidden": 4, "settings": {"stack_size": 3}}
     return small_run(tmp_path_factory.mktemp("rnn"), model=model, schedule={"epochs": 1})
-
-
-def test_counts():
-    trees = [Equation.parse(text) for text in (TEXTS[0], "x = y", "x + 0 = x")]
-    summary = summarise(from_expressions(trees, PRESETS["canonical"]))
-    assert [summary[name] for name in ("graphs", "nodes", "edges", "leaves")] == [3, 19, 16, 10]
-    assert summary["operators"] == {"Equality": 3, "Add": 2, "Pow": 2, "cos": 1, "sin": 1}
-    assert summary["depths"] == {1: 1, 2: 1, 4: 1} and summary["levels"] == [10, 4, 3, 1, 1]
-    assert summary["leaf_texts"]["Symbol x"] == 5 and "graphs 3, nodes 19" in summary_text(summary)
 
 
 def test_wrong_arguments_are_refused_before_anything_is_printed(file, tmp_path, capsys):
@@ -69,12 +58,11 @@ def test_a_leaf_outside_the_vocabulary_is_named_with_file_and_line(tmp_path, tex
     inspect(str(path), limit=1)
 
 
-def comb(count):
-    """A tree as wide and as deep as so many operators can make it."""
-    return Expression.from_prefix("Add Symbol:x " * count + "Symbol:x")
-
-
 def test_a_picture_has_at_most_8000_pixels_a_side(tmp_path, monkeypatch):
+    def comb(count):
+        """A tree as wide and as deep as so many operators can make it."""
+        return Expression.from_prefix("Add Symbol:x " * count + "Symbol:x")
+
     figure = drawing.draw(comb(248))
     assert max(figure.get_size_inches()) * figure.dpi == pytest.approx(8000) and drawing.draw(comb(3)).dpi == 150
     with pytest.raises(DataError, match="of 503 nodes cannot be drawn"):
@@ -193,7 +181,13 @@ def test_command(file, rnn, tmp_path, capsys):
     inspect(str(file), limit=1, equation="e2", output=tmp_path / "t.svg", json=True)
     assert json.loads(capsys.readouterr().out)["graphs"] == 1 and "<svg" in (tmp_path / "t.svg").read_text()
     inspect(str(file), limit=0, output=tmp_path / "t.png", vocabulary="released")
-    assert "graphs 3" in capsys.readouterr().out and (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
+    assert "graphs 3, nodes 23" in capsys.readouterr().out and (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
+    inspect(str(file), json=True)
+    summary = json.loads(capsys.readouterr().out)
+    assert [summary[name] for name in ("graphs", "nodes", "edges", "leaves")] == [3, 23, 20, 12]
+    assert summary["operators"] == {"Add": 3, "Equality": 3, "Mul": 1, "Pow": 2, "cos": 1, "sin": 1}
+    assert summary["depths"] == {"2": 2, "4": 1} and summary["levels"] == [12, 5, 4, 1, 1]
+    assert summary["leaf_texts"]["Symbol x"] == 6
     inspect(str(file), run=(SMU, rnn.folder), json=True, limit=0, equation="e2", output=tmp_path / "t.png")
     answer = json.loads(capsys.readouterr().out)
     assert answer["text"] == TEXTS[2] and set(answer["models"]) == {"tree_smu", "tree_rnn_stack_noop"}
