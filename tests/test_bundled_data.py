@@ -73,14 +73,11 @@ def test_certificates_are_what_judging_again_gives(data, fold):
             assert judgement.witness.point == certificate["witness"]["point"]
 
 
-def test_no_equation_and_no_family_is_in_two_folds(data):
+def test_no_equation_or_family_is_in_two_folds_ids_are_unique_and_pairs_have_two_members_of_the_same_tokens(data):
     keys = [canonical_key(example.equation) for fold in FOLDS for example in data[fold]]
     assert len(keys) == len(set(keys))
     families = [{example.family for example in data[fold]} for fold in FOLDS]
     assert sum(map(len, families)) == len(set().union(*families))
-
-
-def test_ids_are_unique_and_pairs_have_two_members_of_the_same_tokens(data):
     everything = [example for fold in FOLDS for example in data[fold]]
     assert len({example.id for example in everything}) == len(everything)
     assert set(Counter(example.pair for example in everything).values()) == {2}

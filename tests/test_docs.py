@@ -168,13 +168,10 @@ def test_files_that_pages_link_to_are_copied_to_the_site():
         assert outside <= copied, (name(page), outside - copied)
 
 
-def test_every_page_is_in_the_navigation():
+def test_every_page_is_in_the_navigation_and_every_command_has_an_example():
     named = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text()))
     assert named == {str(page.relative_to(ROOT / "docs")) for page in PAGES[1:]}
-
-
-def test_every_command_has_an_example():
-    """Those that `treestack --help` lists, on the page of commands."""
+    # Those that `treestack --help` lists, on the page of commands
     text, files = (ROOT / "docs" / "commands.md").read_text(), Path(cli.__file__).parent.glob("[a-z]*.py")
     assert [path for path in files if f"\ntreestack {path.stem.replace('_', '-')}" not in text] == []
 
@@ -200,12 +197,9 @@ def test_the_readme_is_short():
     assert [sentence for sentence in sentences if len(figure.findall(sentence)) >= 5] == []
 
 
-@pytest.mark.parametrize("target", ["quickstart", "test", "check", "docs"])
-def test_make_targets_are_there(target):
-    assert "--constraint constraints.txt" in dry_run(target, "VENV=/nowhere")
-
-
-def test_quickstart_trains_the_configurations_that_are_shipped():
+def test_make_targets_are_there_and_quickstart_trains_the_configurations_that_are_shipped():
+    for target in ("quickstart", "test", "check", "docs"):
+        assert "--constraint constraints.txt" in dry_run(target, "VENV=/nowhere")
     names = re.findall(r"configs/\S+\.toml", dry_run("quickstart"))
     assert len(names) == 3 and all((ROOT / name).is_file() for name in names)
 

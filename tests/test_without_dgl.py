@@ -38,9 +38,12 @@ def test_a_run_is_the_same_to_the_last_bit(file):
     assert process.returncode == 0 and "160" in process.stdout
 
 
-def test_a_verdict_needs_no_graph():
+def test_a_verdict_needs_no_graph_and_the_stand_in_says_what_does():
     process = treestack("verify", "sin(x)**2 + cos(x)**2 = 1")
     assert process.returncode == 0 and "holds: " in process.stdout
+    process = treestack(script=f"{HIDDEN}; from dgl_treestack import dgl; dgl.batch")
+    assert process.returncode == 1 and "DGL is needed here" in process.stderr
+    assert ("it has no build for Python 3." in process.stderr) == (sys.version_info >= (3, 13))
 
 
 @pytest.mark.slow
@@ -61,9 +64,3 @@ def test_the_doctor_says_so():
         assert process.returncode == 1 and "DGL cannot be imported" in process.stdout
     else:
         assert process.returncode == 0 and "There is no DGL for this Python" in process.stdout
-
-
-def test_the_stand_in_says_so():
-    process = treestack(script=f"{HIDDEN}; from dgl_treestack import dgl; dgl.batch")
-    assert process.returncode == 1 and "DGL is needed here" in process.stderr
-    assert ("it has no build for Python 3." in process.stderr) == (sys.version_info >= (3, 13))

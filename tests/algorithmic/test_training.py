@@ -176,7 +176,7 @@ def test_a_run_killed_between_its_last_answers_and_its_checkpoint(tmp_path, monk
             start(STREAMS, 0, tmp_path / "killed", resume=True, quiet=True)
 
 
-def test_a_restart_that_diverges_ends_no_other(tmp_path, monkeypatch):
+def test_neither_a_restart_that_diverges_nor_a_segment_without_a_scored_token_ends_a_run(tmp_path, monkeypatch):
     step = StreamObjective.step
 
     def diverges(self, *arguments):
@@ -185,10 +185,8 @@ def test_a_restart_that_diverges_ends_no_other(tmp_path, monkeypatch):
         return step(self, *arguments)
 
     monkeypatch.setattr(StreamObjective, "step", diverges)
-    assert start(STREAMS, 0, tmp_path, quiet=True).done.exists()
-
-
-def test_a_segment_without_a_scored_token(tmp_path):
+    assert start(STREAMS, 0, tmp_path / "diverges", quiet=True).done.exists()
+    monkeypatch.undo()
     config = dataclasses.replace(STREAMS, task="addition", restarts=1, recipe=StreamRecipe(updates=1, tokens=1))
     assert start(config, 0, tmp_path, quiet=True).done.exists()
 

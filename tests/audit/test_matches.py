@@ -26,29 +26,23 @@ def numbers(counts, kind):
     return tuple(counts[kind].get(key) for key in ("equations", "opposite", "surplus"))
 
 
-def test_same_text_and_same_equation():
+def test_duplicates_and_label_conflicts_are_counted_and_named():
     counts = duplicates(("x + 1 = y", 1), ("x + 1 = y", 1), ("a = 1 + b", 1), ("x + 1 = sin(y)", 0))
     assert numbers(counts, "same text") == (2, 0, 1)
     assert numbers(counts, "same equation") == (3, 0, 2)
     assert counts["same equation"]["share"] == 75
-
-
-def test_label_conflicts_are_found_and_named():
     counts = duplicates(("x + 1 = y", 1), ("a = 1 + b", 0), ("sin(x) = x", 0))
     assert (numbers(counts, "same text"), numbers(counts, "same equation")) == ((0, 0, 0), (2, 2, 1))
     assert counts["same equation"]["examples of opposite"] == ["x + 1 = y", "a = 1 + b"]
     assert numbers(duplicates(("x = y", None), ("x = y", 1)), "same text") == (2, 0, 1), "unknown is no conflict"
 
 
-def test_the_own_pair_is_no_neighbour_and_no_shared_side():
+def test_shared_sides_are_whole_deep_up_to_names_and_not_of_the_own_pair():
     text, other = "sin(x) + 1 = cos(tan(y))", "sin(x) + 2 = cos(tan(y))"
     apart = duplicates((text, 1, "a"), (other, 0, "b"))
     assert apart["one label apart"]["equations"] == apart["shared side"]["equations"] == 2
     together = duplicates((text, 1, "a"), (other, 0, "a"))
     assert together["one label apart"]["equations"] == together["shared side"]["equations"] == 0
-
-
-def test_shared_sides_are_whole_deep_and_up_to_names():
     counts = duplicates(("sin(x + 1) = y", 1), ("cos(z) = sin(1 + a)", 0), ("cos(a) = x", 1), ("tan(sin(x + 1)) = 2", 1))
     assert numbers(counts, "shared side")[:2] == (2, 2)  # neither cos(z), of depth 1, nor a part of a side
 
@@ -86,7 +80,7 @@ def test_neighbours_are_those_that_comparing_all_with_all_finds(monkeypatch, nod
     assert not found_alike[~masks[0]].any()
 
 
-def test_overlap_of_each_file_in_the_other():
+def test_overlap_of_each_file_in_the_other_or_in_all_others():
     train = [("sin(x + 1) = y", 1), ("x*2 = y", 0), ("cos(x) = 1", 0)]
     test = [("y = x*2", 1), ("cos(x) = 2", 1), ("tan(sin(x + 1)) = x", 0), ("sin(1 + z) = tan(x)", 0)]
     first, second = matches.count_overlap(corpus(train, test))
@@ -101,9 +95,6 @@ def test_overlap_of_each_file_in_the_other():
     }
     first, _ = matches.count_overlap(corpus([("sin(x) = 1", 1, "p0")], [("sin(x) = 2", 0, "p0")]))
     assert first["alike"]["one label apart"]["equations"] == 1, "the same name of a pair in two files is two pairs"
-
-
-def test_many_files_are_compared_with_all_the_others_at_once():
     files = [[("x = y", 1)], [("x = y", 1)], [("sin(x) = y", 1)], [("tan(x + 1) = y", 1)], [("x + 1 = 2", 1)]]
     rows = matches.count_overlap(corpus(*files))
     assert [row["in"] for row in rows] == [matches.OTHERS] * 5

@@ -99,15 +99,12 @@ def test_costly_parts_can_be_left_out_and_a_sample_is_announced(file, pairs):
     assert "a sample of 80 of 120 equations (--sample 80; 0 for all)" in text
 
 
-def test_files_together_are_one_set_for_any_number_of_processes(file, pairs):
+def test_files_together_are_one_set_for_any_number_of_processes_and_formats_are_alike(file, pairs, tmp_path):
     report = audit([file, pairs], together=True, leakage=False, jobs=2)
     (audited,) = report["sets"].values()
     assert audited is report["sets"][TOGETHER]
     assert audited["equations"] == 126 and audited["contradicted"] == [f"{file}:x = y"]
     assert len(report["overlap"]) == 2 and report == audit([file, pairs], together=True, leakage=False)
-
-
-def test_both_formats_give_the_same_and_ids_that_are_missing_are_lines(file, tmp_path):
     theirs, unnamed = str(tmp_path / "theirs.json.gz"), str(tmp_path / "unnamed.jsonl")
     formats.write(theirs, formats.read(file))
     formats.write(unnamed, [Example(Equation.parse("x = y"), 1)])
@@ -115,18 +112,15 @@ def test_both_formats_give_the_same_and_ids_that_are_missing_are_lines(file, tmp
     assert second == {**first, "contradicted": ["1-0"]} and third["contradicted"] == [f"{unnamed}:1"]
 
 
-@pytest.mark.parametrize(
-    ("names", "options", "message"),
-    [
+def test_options_that_make_no_sense():
+    for names, options, message in (
         ([], {}, "at least one file"),
         (["a.jsonl", "a.jsonl"], {}, "given twice"),
         (["a.jsonl"], {"fit": Fit(sample=-1)}, "The sample is -1"),
         (["a.jsonl"], {"fit": Fit(jobs=0)}, "number of jobs is 0"),
-    ],
-)
-def test_options_that_make_no_sense(names, options, message):
-    with pytest.raises(ConfigurationError, match=message):
-        audit(names, **options)
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            audit(names, **options)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -149,15 +149,13 @@ def test_every_record_is_a_subtree_with_its_value_and_the_models_read_out(with_v
     assert len(rows) == len({int(s) for s in dataset.forest.subtree if (targets.status[s] == DEFINED).any()})
 
 
-def test_at_most_so_many_of_a_height(with_values, dataset, monkeypatch):
+def test_at_most_so_many_of_a_height_and_the_figure(with_values, dataset, monkeypatch, tmp_path):
     monkeypatch.setattr(values, "MOST", 3)
     counts = collections.Counter(values.make_records(with_values, dataset)["depth"].to_list())
     assert max(counts.values()) == 3 and set(counts) == {0, 1, 2, 3}
     with pytest.raises(ConfigurationError, match="without signals"):
         values.make_records(Model.build("tree_rnn", 8, seed=0), dataset)
-
-
-def test_the_figure(with_values, dataset, tmp_path, monkeypatch):
+    monkeypatch.undo()
     monkeypatch.setattr(metrics, "FEWEST_SUBTREES", 5)
     table = values.make_records(with_values, dataset)
     exact = table_of([{**row, "readouts": [pair or [0.0, 0.0] for pair in row["values"]]} for row in table.rows(named=True)])

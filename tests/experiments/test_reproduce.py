@@ -255,7 +255,7 @@ def test_a_pair_has_the_papers_difference_beside_ours():
     assert {line["paper"] for line in tables.compare_pairs(protocol, other)} == {None}
 
 
-def test_protocols_share_runs_and_may_have_a_set_of_their_own():
+def test_protocols_share_runs_may_have_a_set_of_their_own_and_nested_shares_of_the_training_data():
     scale = SCALES["day"]
     every = protocols().items()
     rows = {name: {row.label: configure(row, protocol, scale).name for row in protocol.rows} for name, protocol in every}
@@ -266,6 +266,11 @@ def test_protocols_share_runs_and_may_have_a_set_of_their_own():
     protocol = protocols()["unverified_labels"]
     for scale, name in (("day", "data/paper-labels/train.jsonl.gz"), ("smoke", "bundled:smoke/train")):
         assert configure(protocol.rows[0], protocol, SCALES[scale]).data.train == (name,)
+    half, most = (read_examples(["bundled:smoke/train"], percent=percent) for percent in (50, 80))
+    ids = [{example.id for example in share} for share in (half, most)]
+    assert ids[0] < ids[1] and 0.45 < len(half) / 1482 < 0.55 and 0.75 < len(most) / 1482 < 0.85
+    pairs = [example.pair for example in half if example.pair]
+    assert all(pairs.count(pair) == 2 for pair in pairs[:50])
 
 
 def test_unknown_names_and_missing_data(tmp_path, monkeypatch):
@@ -286,14 +291,6 @@ def test_unknown_names_and_missing_data(tmp_path, monkeypatch):
         check_data(SCALES["day"], ["deep blanks"])
 
 
-def test_shares_of_the_training_data_are_nested_and_keep_pairs():
-    half, most = (read_examples(["bundled:smoke/train"], percent=percent) for percent in (50, 80))
-    ids = [{example.id for example in share} for share in (half, most)]
-    assert ids[0] < ids[1] and 0.45 < len(half) / 1482 < 0.55 and 0.75 < len(most) / 1482 < 0.85
-    pairs = [example.pair for example in half if example.pair]
-    assert all(pairs.count(pair) == 2 for pair in pairs[:50])
-
-
 FIGURES = Path(__file__).parents[2] / "figures"
 COMMITTED = sorted(FIGURES.glob("*/*/records.parquet"), key=lambda path: path.stat().st_size)
 LANGUAGE_MODELS = FIGURES / "day" / "language_model" / "records.parquet"
@@ -301,22 +298,8 @@ WITH_PAIRS = [path for path in COMMITTED if path.with_name("pairs.csv").exists()
 CHOSEN = COMMITTED if os.environ.get("TREESTACK_TABLES") == "all" else [LANGUAGE_MODELS, WITH_PAIRS[0]]
 
 
-def test_committed_records_are_small():
+def test_committed_records_are_small_and_scale_day_has_the_rates_that_are_best_in_their_table():
     assert COMMITTED and all(path.stat().st_size < 3e6 for path in COMMITTED)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("file", CHOSEN, ids=lambda path: "-".join(path.parts[-3:-1]))
-def test_a_committed_table_is_made_again_from_its_records(file, tmp_path, monkeypatch):
-    """Language models and the smallest experiment on equations with pairs, or all with TREESTACK_TABLES=all."""
-    monkeypatch.chdir(tmp_path)  # no data, no runs
-    scale, name = file.parts[-3:-1]
-    assert reproduce([name], scale, tmp_path, train=False, from_records=[file]) == 0
-    for path in (path for path in file.parent.iterdir() if path.suffix in (".md", ".csv", ".parquet")):
-        assert (tmp_path / name / path.name).read_bytes() == path.read_bytes(), path.name
-
-
-def test_scale_day_has_the_rates_that_are_best_in_the_table():
     best: dict[str, tuple[float, float]] = {}  # configuration -> its best validation accuracy, and the rate
     protocol = protocols()["learning_rate"]
     lines = rows_of(FIGURES / "day" / "learning_rate" / "table.csv")
@@ -328,3 +311,14 @@ def test_scale_day_has_the_rates_that_are_best_in_the_table():
     assert len(best) >= 21
     for name, (_, rate) in best.items():
         assert configure(Row(name, name), protocol, SCALES["day"]).optimizer.learning_rate == rate, name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", CHOSEN, ids=lambda path: "-".join(path.parts[-3:-1]))
+def test_a_committed_table_is_made_again_from_its_records(file, tmp_path, monkeypatch):
+    """Language models and the smallest experiment on equations with pairs, or all with TREESTACK_TABLES=all."""
+    monkeypatch.chdir(tmp_path)  # no data, no runs
+    scale, name = file.parts[-3:-1]
+    assert reproduce([name], scale, tmp_path, train=False, from_records=[file]) == 0
+    for path in (path for path in file.parent.iterdir() if path.suffix in (".md", ".csv", ".parquet")):
+        assert (tmp_path / name / path.name).read_bytes() == path.read_bytes(), path.name

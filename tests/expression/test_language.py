@@ -29,15 +29,11 @@ def trees_of_words(draw):
 
 
 @given(trees_of_words())
-def test_any_text_is_a_leaf_in_every_notation(tree):
+def test_any_text_is_a_leaf_in_every_notation_also_in_brackets_without_operators(tree):
     assert Expression.from_prefix(tree.prefix(), WORDS) == tree
     for notation in ("brackets", "lists"):
         language = Signature("words", WORDS.operators, words=True, notation=notation)
         assert Expression.parse(str(Expression(tree.names, tree.texts, tree.arities, language)), language) == tree
-
-
-@given(trees_of_words())
-def test_any_text_is_a_leaf_in_brackets_without_operators(tree):
     name_of_arity = {0: "Word", 1: "f", 2: "g"}
     names = tuple(name_of_arity.get(arity, "any") for arity in tree.arities)
     for notation in ("plain", "labelled"):
@@ -74,7 +70,7 @@ def test_labels_by_the_rules_of_a_language():
             label_of(label, signature)
 
 
-def test_a_program_may_register_a_language():
+def test_languages_are_registered_and_found(tmp_path):
     language = Signature("test of languages", (Operator("f", 1),), words=True, notation="brackets")
     assert register_language(language) is register_language(language) is find("test of languages")
     del languages()["test of languages"]
@@ -82,6 +78,11 @@ def test_a_program_may_register_a_language():
         register_language(Signature("logic", (Operator("f", 1),), words=True))
     with pytest.raises(ConfigurationError, match=r"no dgl_treestack\.Signature"):
         register_language("logic")
+    with pytest.raises(ConfigurationError, match=r"Unknown language 'listop'\. Did you mean 'listops'"):
+        find("listop")
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        find(str(tmp_path / "none.toml"))
+    assert from_dict({"name": "x", "operators": {"f": 1}}).notation == "brackets"
 
 
 def test_the_published_notations():
@@ -112,11 +113,3 @@ def test_a_language_is_read_back_and_sent_to_a_process(tmp_path):
         file.write_text(to_toml(language))
         assert read(file) == language
     assert languages()["math"] is find("math") is MATH and not MATH.words
-
-
-def test_an_unknown_language_and_a_missing_file(tmp_path):
-    with pytest.raises(ConfigurationError, match=r"Unknown language 'listop'\. Did you mean 'listops'"):
-        find("listop")
-    with pytest.raises(ConfigurationError, match="cannot be read"):
-        find(str(tmp_path / "none.toml"))
-    assert from_dict({"name": "x", "operators": {"f": 1}}).notation == "brackets"

@@ -51,14 +51,11 @@ def test_derivations_and_further_rewrites_are_sound_and_keep_the_depth():
     assert verdicts["holds"] > 22 and set(verdicts) <= {"holds", "undefined"}
 
 
-def test_work_is_done_on_both_sides():
+def test_work_is_done_on_both_sides_and_every_function_occurs():
     sides = [derivation.root.children for _, derivation in grown(8, 150)]
     differences = [abs(left.depth - right.depth) for left, right in sides]
     assert sum(differences) / len(differences) < 4
     assert min(Counter(left.depth > right.depth for left, right in sides).values()) > 30
-
-
-def test_every_function_occurs():
     seen = Counter(n for _, d in grown(6, 250) for n in {node.name for node in d.root.walk()})
     assert min(seen[name] for name in FUNCTIONS) >= 5
 
@@ -94,14 +91,11 @@ def test_the_members_of_a_pair_are_what_they_are_said_to_be(style):
     assert len(set(keys)) == len(keys)
 
 
-def test_nothing_without_variables_where_it_is_asked_for():
+def test_nothing_without_variables_where_it_is_asked_for_and_pairs_of_depth_one_are_leaves():
     maker = PairMaker(Grower(np.random.default_rng(5)), {"swap": 1.0})
     made = (maker.make(*maker.start(False), depth=4, numeric=False) for _ in range(120))
     pairs = [pair for pair in made if pair]
     assert len(pairs) > 10 and all(pair.true.root.variables for pair in pairs)
-
-
-def test_the_pairs_of_depth_one_are_leaves():
     pairs = list(PairMaker(Grower(np.random.default_rng(0)), {"swap": 1.0}).atoms())
     assert len(pairs) >= 10 and all(pair.true.root.depth == pair.false.root.depth == 1 for pair in pairs)
     assert all(true.left == true.right for true, _ in map(equations, pairs))

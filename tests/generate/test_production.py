@@ -85,18 +85,15 @@ def test_a_folder_of_other_or_damaged_settings_is_left_alone(content, finished, 
     assert contents(folder) == before
 
 
-@pytest.mark.parametrize(
-    ("options", "jobs", "message"),
-    [
+def test_options_out_of_range_are_errors(tmp_path):
+    for options, jobs, message in (
         (SetOptions(seed=-1), 1, "seed is -1"),
         (SetOptions(seed=0, equations=-5), 1, "equations is -5"),
         (SetOptions(seed=0, equations=10**9), 1, "from 0 to 10000000"),
         (SetOptions(seed=0), 0, "jobs is 0"),
-    ],
-)
-def test_options_out_of_range_are_errors(options, jobs, message, tmp_path):
-    with pytest.raises(ConfigurationError, match=message):
-        produce(NAME, options, tmp_path / "new", jobs)
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            produce(NAME, options, tmp_path / "new", jobs)
     assert not (tmp_path / "new").exists()
 
 

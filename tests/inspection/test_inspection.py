@@ -58,7 +58,7 @@ def test_a_leaf_outside_the_vocabulary_is_named_with_file_and_line(tmp_path, tex
     inspect(str(path), limit=1)
 
 
-def test_a_picture_has_at_most_8000_pixels_a_side(tmp_path, monkeypatch):
+def test_a_picture_has_at_most_8000_pixels_a_side_and_text_is_never_read_as_mathematics(tmp_path, monkeypatch):
     def comb(count):
         """A tree as wide and as deep as so many operators can make it."""
         return Expression.from_prefix("Add Symbol:x " * count + "Symbol:x")
@@ -71,9 +71,6 @@ def test_a_picture_has_at_most_8000_pixels_a_side(tmp_path, monkeypatch):
     formats.write(tmp_path / "a.jsonl", [Example(Equation.of(comb(20), Expression.parse("y")), 0, "comb")])
     inspect(str(tmp_path / "a.jsonl"), output=tmp_path / "t.png")
     assert 590 <= max(struct.unpack(">II", (tmp_path / "t.png").read_bytes()[16:24])) <= 600
-
-
-def test_text_is_never_read_as_mathematics(tmp_path):
     signature = Signature("money", (Operator("$\\frac$", 2), Operator("$", 1)))
     tree = Expression.from_prefix("$\\frac$ $ Symbol:x Pi", signature)
     drawing.draw(tree, title="$\\frac$").savefig(tmp_path / "t.svg")

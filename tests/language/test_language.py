@@ -40,11 +40,21 @@ def write_text(folder, sizes=(600, 80, 80)):
     return folder
 
 
-def test_a_corpus_is_numbered_words_with_ends(tmp_path):
+def test_a_corpus_is_numbered_words_with_ends_read_in_bounded_memory(tmp_path):
     corpus = WordCorpus.read(write_text(tmp_path / "text"))
     assert corpus.words[0] == "</s>" and len(corpus.words) == len(set(corpus.words)) == 28
     text = " ".join(corpus.words[number] for number in corpus.parts["valid"]).split(" </s>")
     assert [sentence.strip() for sentence in text[:-1]] == list(sentences(80, 1))
+    with (tmp_path / "our.train.txt").open("w") as file:
+        for _ in range(25_000):
+            file.write("one two three four five six seven eight nine\n")
+    for part in ("valid", "test"):
+        (tmp_path / f"our.{part}.txt").write_text("one two\n")
+    tracemalloc.start()
+    corpus = WordCorpus.read(tmp_path)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(corpus.parts["train"]) == 250_000 and most < 5e6, "four bytes a word, and room to grow"
 
 
 @pytest.mark.parametrize(
@@ -219,19 +229,6 @@ def test_the_configurations_that_are_there_learn(tmp_path, name, train):
     (run,) = map(Run, (tmp_path / "runs").iterdir())
     losses = [row["validation_loss"] for row in run.read_metrics()]
     assert losses[1] < losses[0] < math.log(len(run.read_json("vocabulary.json")["words"]))
-
-
-def test_a_long_text_is_read_in_bounded_memory(tmp_path):
-    with (tmp_path / "our.train.txt").open("w") as file:
-        for _ in range(25_000):
-            file.write("one two three four five six seven eight nine\n")
-    for part in ("valid", "test"):
-        (tmp_path / f"our.{part}.txt").write_text("one two\n")
-    tracemalloc.start()
-    corpus = WordCorpus.read(tmp_path)
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert len(corpus.parts["train"]) == 250_000 and most < 5e6, "four bytes a word, and room to grow"
 
 
 def _probability(grams, word, before):

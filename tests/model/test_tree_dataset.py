@@ -105,7 +105,7 @@ def test_columns_are_kept_and_made_anew_when_something_changes(file, tmp_path, m
     assert len(TreeDataset(file, save_dir=cache)) == 41 and len(reads) == 8
 
 
-def test_examples_in_memory_and_things_that_are_none(file, tmp_path):
+def test_examples_in_memory_things_that_are_none_and_a_place_that_cannot_be_written(file, tmp_path, caplog):
     examples = [Example(Equation.parse("x + y = y + x"), 1), Example(Equation.parse("x = y"), None)]
     dataset = TreeDataset(examples, save_dir=tmp_path)
     assert len(dataset) == 2 and dataset[1][1].isnan() and not list(tmp_path.rglob(MANIFEST))
@@ -116,6 +116,9 @@ def test_examples_in_memory_and_things_that_are_none(file, tmp_path):
         TreeDataset(file, tasks=["sorting"], save_dir=tmp_path)
     with pytest.raises(DataError, match="Cannot be read"):
         TreeDataset(str(tmp_path / "missing.jsonl"), save_dir=tmp_path)
+    (tmp_path / "taken").write_text("")
+    dataset = TreeDataset(file, save_dir=tmp_path / "taken")
+    assert len(dataset) == 40 and "are not kept" in caplog.text
 
 
 def test_a_model_says_which_graphs_it_cannot_take(dataset):
@@ -219,12 +222,6 @@ def test_what_tasks_of_ones_own_prepare_is_not_kept(file, tmp_path, clean_regist
     contrary, plain = (TreeDataset(file, tasks=name, save_dir=tmp_path / "kept") for name in ("contrary", "verification"))
     assert (contrary.targets == 1 - plain.targets).all()
     assert len(list((tmp_path / "kept").rglob(MANIFEST))) == 1
-
-
-def test_a_place_that_cannot_be_written_is_a_warning(file, tmp_path, caplog):
-    (tmp_path / "taken").write_text("")
-    dataset = TreeDataset(file, save_dir=tmp_path / "taken")
-    assert len(dataset) == 40 and "are not kept" in caplog.text
 
 
 def test_a_data_set_of_a_model_has_its_vocabulary(file, tmp_path):

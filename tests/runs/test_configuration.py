@@ -23,18 +23,28 @@ def test_every_shipped_configuration_loads():
             build_model(config.model, Vocabulary.of_words("ab"), find(config.data.language))
 
 
-def test_override(tmp_path):
+def test_override_and_hash(tmp_path):
     config = small_config(tmp_path)
     changes = ["schedule.epochs=7", "model.settings.stack_size=9", "model.name=tree_lstm", "optimizer.learning_rate=1"]
     changed = plain_data.override(config, changes)
     assert (changed.schedule.epochs, changed.model.settings["stack_size"], changed.model.name) == (7, 9, "tree_lstm")
     assert changed.optimizer.learning_rate == 1.0
     assert changed.hash != config.hash
+    # names of runs, also in committed records, have the hash of earlier versions
+    config = configuration.RunConfig("x", configuration.ModelConfig("tree_rnn"))
+    assert config.hash == "32f61be84c3c"
+    assert plain_data.replaced(config, [("model.start", "tree_smu")]).hash != config.hash
+
+
+MEANT = {"epochs": "schedule.epochs", "epoch": "schedule.epochs", "hidden": "model.hidden", "lr": "optimizer.learning_rate"}
+MEANT |= {"learning_rate": "optimizer.learning_rate", "stack_size": "model.settings.stack_size", "train": "data.train"}
 
 
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
+        *((f"{key}=3", rf"Unknown key '{key}'\. Did you mean '{meant}'") for key, meant in MEANT.items()),
+        ("zzz=3", r"Unknown key 'zzz'\. Known"),
         ("schedule.epoch=3", "Did you mean 'schedule.epochs'"),
         ("batchsize=3", "Did you mean 'batch_size'"),
         ("schedule.epochs=many", "expected int"),
@@ -61,25 +71,7 @@ def test_override(tmp_path):
 )
 def test_wrong_values_are_one_error(tmp_path, assignment, message):
     with pytest.raises(ConfigurationError, match=message):
-        plain_data.override(small_config(tmp_path), [assignment] if isinstance(assignment, str) else assignment)
-
-
-MEANT = {"epochs": "schedule.epochs", "epoch": "schedule.epochs", "hidden": "model.hidden", "lr": "optimizer.learning_rate"}
-MEANT |= {"learning_rate": "optimizer.learning_rate", "stack_size": "model.settings.stack_size", "train": "data.train"}
-
-
-def test_a_key_without_its_table_is_named_as_a_whole(tmp_path):
-    config = small_config(tmp_path)
-    for key, message in [(key, f"Did you mean '{meant}'") for key, meant in MEANT.items()] + [("zzz", "Known")]:
-        with pytest.raises(ConfigurationError, match=rf"Unknown key '{key}'\. {message}"):
-            configuration.override(config, ["schedule.epochs=3", f"{key}=3"])
-
-
-def test_the_hash_of_a_configuration_without_a_start_is_that_of_earlier_versions():
-    """Names of runs, also in committed records, have it."""
-    config = configuration.RunConfig("x", configuration.ModelConfig("tree_rnn"))
-    assert config.hash == "32f61be84c3c"
-    assert plain_data.replaced(config, [("model.start", "tree_smu")]).hash != config.hash
+        configuration.override(small_config(tmp_path), [assignment] if isinstance(assignment, str) else assignment)
 
 
 def test_errors_name_the_file(tmp_path):

@@ -7,8 +7,9 @@ import pytest
 import torch
 from stack_rnn_golden import GOLDEN, of_the_program
 
+from dgl_treestack import Equation, Example, Model
 from dgl_treestack.cells.memory import stack
-from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.sequence import LSTM, RNN, ListRNN, SequenceCell, StackRNN
 
 CELLS = {
@@ -194,8 +195,18 @@ def test_an_unroll_goes_on_where_it_stopped(name):
         (lambda: RNN(3, 0), "'hidden' is 0"),
         (lambda: RNN(3, 4, activation="relu"), "Unknown value for 'activation'"),
         (lambda: LSTM(3, 4, layers=0), "'layers' is 0"),
+        (lambda: Model.build("rnn", 4, share="all"), "no weights per operator"),
+        (lambda: Model.build("tree_transformer", 40), "no multiple of 2 branches"),
+        (lambda: Model.build("tree_transformer", 64, steps=0), "'steps' is 0"),
+        (lambda: Model.build("transformer", 8, heads=0), "it must be a whole number from 1"),
+        (lambda: Model.build("transformer", 8, heads="four"), "it must be a whole number from 1"),
+        (lambda: Model.build("transformer", 8, layers=1.5), "it must be a whole number from 1"),
+        (lambda: Model.build("lstm", 4, restarts=2), "'restarts' is no setting"),
+        (lambda: Model.build("stack_rnn", 4, stack_size=3), "unexpected keyword argument 'stack_size'"),
+        (lambda: Model.build("transfomer", 8), "Did you mean 'transformer'"),
+        (lambda: Model.build("lstm", 4).prepare([Example(Equation.parse("x = 1.29"), 1, "a")]), r"Number 1.29 has no row"),
     ],
 )
-def test_bad_sizes(make, message):
-    with pytest.raises(ConfigurationError, match=message):
+def test_settings_are_checked_and_an_encoder_has_no_row_for_a_number(make, message):
+    with pytest.raises(DataError if "row" in message else ConfigurationError, match=message):
         make()
