@@ -1,4 +1,4 @@
-"""The data in the wheel: counts, labels, folds, leakage. That labels are right: generate/test_labels.py."""
+"""The data in the wheel: counts, labels, folds, leakage. That labels are right: generate/presets/test_every_preset.py."""
 
 import json
 from collections import Counter, defaultdict
@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from independent_checker import complaints
 from plain_features import token_counts
 
 from dgl_treestack.audit import leakage
@@ -17,7 +18,6 @@ from dgl_treestack.generate.grow import FUNCTIONS, VARIABLES
 from dgl_treestack.generate.rewrite import replay
 from dgl_treestack.resources import find_data
 from dgl_treestack.truth import judge, judge_at_fixed_points
-from tests.independent_checker import complaints
 
 FOLDS = ("train", "validation", "test")
 PATHS = {fold: find_data(f"bundled:quickstart/{fold}") for fold in FOLDS}

@@ -17,13 +17,7 @@ UNARY = ("sin", "cos", "exp", "atanh")
 BINARY = ("Add", "Mul", "Pow", "log")
 
 
-def random_tree(
-    rng: random.Random,
-    depth: int,
-    unary: Sequence[str] = UNARY,
-    binary: Sequence[str] = BINARY,
-    leaves: Sequence[tuple[str, str]] = LEAVES,
-) -> Expression:
+def random_tree(rng: random.Random, depth: int, unary=UNARY, binary=BINARY, leaves=LEAVES) -> Expression:
     """A tree of exactly that depth."""
     if depth == 0:
         return Expression.leaf(*rng.choice(leaves))

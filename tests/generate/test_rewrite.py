@@ -2,6 +2,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from independent_checker import draw_points, gaps
 
 from dgl_treestack import Expression, judge
 from dgl_treestack.errors import DataError
@@ -9,7 +10,6 @@ from dgl_treestack.generate.grow import FUNCTIONS, Grower
 from dgl_treestack.generate.nodes import Pool, find, to_expression
 from dgl_treestack.generate.rewrite import FALSE_RULES as FALSE_TABLE
 from dgl_treestack.generate.rewrite import RuleIndex, instantiate, load_axioms, match, replay, rule_index
-from tests.independent_checker import draw_points, gaps
 
 AXIOMS, FALSE_RULES = load_axioms(), load_axioms(FALSE_TABLE)
 RULES = list(rule_index().by_name.values())

@@ -137,15 +137,12 @@ def test_graphml_round_trip(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a.graphml"]
 
 
-def test_the_layout_of_trees():
+def test_the_layout_of_trees_shared_nodes_and_several_trees():
     """Leaves are side by side, an operator is above the middle of its children."""
     tree = Expression.parse("sin(x)**2 + y")
     assert tree.prefix() == "Add Pow sin Symbol:x Integer:2 Symbol:y"
     assert drawing.layout(networkx.write(tree)) == dict(enumerate([(1.25, 0), (0.5, 1), (0, 2), (0, 3), (1, 2), (2, 1)]))
     assert drawing.layout(networkx.write(Expression.from_prefix("sin " * 3000 + "Symbol:x")))[3000] == (0, 3000)
-
-
-def test_the_layout_of_shared_nodes_and_of_several_trees():
     positions = drawing.layout(to_networkx(shared(), MATH, VOCABULARY))
     assert positions == {0: (0.5, 0), 1: (0, 1), 2: (1, 1), 3: (0, 2)}
     two_graphs = to_networkx(dgl.batch([shared(), shared(same=True)]), MATH, VOCABULARY)

@@ -67,14 +67,11 @@ def shown(page):
     )
 
 
-def test_it_needs_nothing_else(written, page):
+def test_it_needs_nothing_else_and_its_numbers_are_those_of_the_records(written, page):
     text = written[0].read_text()
     assert set(re.findall(r"https?://[^\"'\s]+", text)) == {"http://www.w3.org/2000/svg"} and "import(" not in text
     assert page.execute_script("return performance.getEntriesByType('resource').length") == 0
     assert page.execute_script("return window.hurt") is None and NASTY in shown(page)
-
-
-def test_its_numbers_are_those_of_the_records(written, page):
     _, rows, _ = written
     data = page.execute_script("return DATA.equations.map(item => [item.id, item.depth, item.label, item.models.tree_smu])")
     assert len(data) == len(rows) == SHALLOW + DEEP + 1

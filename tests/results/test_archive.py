@@ -72,15 +72,12 @@ def test_a_run_is_read_back(run, tmp_path):
     assert (tmp_path / "again.parquet").read_bytes() == (tmp_path / "records.parquet").read_bytes()
 
 
-def test_what_runs_have_in_common_is_stored_once(run, tmp_path):
+def test_what_runs_have_in_common_is_stored_once_and_a_long_test_set_takes_few_bits_an_equation(run, tmp_path, config):
     archive.write(tmp_path / "one.parquet", [run])
     archive.write(tmp_path / "many.parquet", [dataclasses.replace(run, seed=seed) for seed in range(20)])
     one, many = ((tmp_path / f"{name}.parquet").stat().st_size for name in ("one", "many"))
     assert many - len(pl.read_parquet_metadata(tmp_path / "many.parquet")[archive.DESCRIPTION]) < 2 * one
     assert [again.seed for again in archive.read(tmp_path / "many.parquet")] == [*range(20)]
-
-
-def test_a_long_test_set_takes_few_bits_an_equation(config, tmp_path):
     i = np.arange(12_000)
     right = np.random.default_rng(0).normal(size=(9, len(i))) > 0
     names = {"id": i.astype(str), "pair": (i // 2).astype(str), "family": (i // 8).astype(str)}

@@ -65,7 +65,7 @@ MEANT |= {"learning_rate": "optimizer.learning_rate", "stack_size": "model.setti
         ("model.head_settings.verification=3", "'model.head_settings.verification' is 3; expected dict"),
         ("model.class_weights.good=many", "'model.class_weights.good' is 'many'; expected float"),
         ("name.x=1", "no table"),
-        ("epochs", "not KEY=VALUE"),
+        ("batch_size", "not KEY=VALUE"),
         (("model.start=tree_smu", "model.vectors=words.txt"), "both give vectors of leaves"),
     ],
 )

@@ -154,7 +154,7 @@ def test_a_registered_cell_in_a_process_without_it(tmp_path, registered):
     assert "Unknown model 'summed'" in result.stderr and "registered in this process" in result.stderr
 
 
-def test_files_and_objects_that_are_no_run_have_a_remedy(tmp_path):
+def test_files_and_objects_that_are_no_run_have_a_remedy_and_a_model_of_the_package_is_saved_again(tmp_path):
     model = Model.build("tree_rnn", hidden=4, seed=0)
     run = model.save(tmp_path / "run")
     torch.save(model.state_dict(), tmp_path / "model.pt")
@@ -170,9 +170,6 @@ def test_files_and_objects_that_are_no_run_have_a_remedy(tmp_path):
     ):
         with pytest.raises(CheckpointError, match=message):
             load(wrong)
-
-
-def test_a_model_of_the_package_is_saved_again(tmp_path):
     run = load("tree_smu").save(tmp_path / "copy")
     assert torch.equal(load(run.folder).score(EQUATIONS), load("tree_smu").score(EQUATIONS))
     assert json.loads((run.folder / "environment.json").read_text())["seed"] == 0

@@ -5,11 +5,12 @@ from collections import Counter
 import independent_checker as checker
 import numpy as np
 import pytest
-from plain_features import shape, token_counts
+from plain_features import token_counts
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
+from trees import shape
 
 from dgl_treestack.expression import Equation
 from dgl_treestack.generate.assembly import side_difference

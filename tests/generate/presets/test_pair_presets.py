@@ -23,7 +23,7 @@ def deep(made):
     return made("deep").files["test"]
 
 
-def test_the_counts_are_those_of_the_papers_table(paper):
+def test_the_counts_are_those_of_the_papers_table_and_half_of_every_depth_and_fold_is_correct(paper, deep):
     plan = presets.find("paper").plan(presets.SetOptions(seed=0))
     for depth, equations in COUNTS.items():
         assert sum(pairs for cell, pairs in plan.items() if cell.depth == depth) == round(equations / 2)
@@ -31,9 +31,6 @@ def test_the_counts_are_those_of_the_papers_table(paper):
     assert 27_000 < 2 * sum(pairs for cell, pairs in plan.items() if cell.fold == "train" and cell.depth <= 7) < 27_400
     actual = Counter(example.equation.depth for fold in FOLDS for example in paper[fold])
     assert all(abs(actual[depth] - COUNTS[depth] * 900 / 41_894) <= 3 for depth in range(3, 14))
-
-
-def test_half_of_every_depth_and_fold_is_correct(paper, deep):
     for examples in (*paper.values(), deep):
         labels = Counter((example.equation.depth, example.label) for example in examples)
         assert all(labels[depth, 0] == labels[depth, 1] for depth, _ in labels)
