@@ -1,11 +1,9 @@
 """The reference for all engines: the recursion, one node at a time, in ten lines."""
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor
 
-from dgl_treestack import Cell, Expression, Vocabulary
+from dgl_treestack import Cell
 from dgl_treestack.cells import State
 
 
@@ -19,16 +17,7 @@ class OneOperator:
         return self.cell.products[product](self.operator, x)
 
 
-def recurse(
-    cell: Cell,
-    tree: Expression,
-    vocabulary: Vocabulary,
-    node: int = 0,
-    *,
-    inputs: Tensor | None = None,
-    noise: Mapping[str, Tensor] | None = None,
-    visited: dict | None = None,
-) -> State:
+def recurse(cell, tree, vocabulary, node=0, *, inputs=None, noise=None, visited=None) -> State:
     """States of `node`, every field with a leading dimension of 1; `visited` collects (state, signals) of every node.
 
     inputs: (nodes of the tree, width). noise: field -> (nodes of the tree, *shape).

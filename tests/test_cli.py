@@ -6,6 +6,7 @@ from pathlib import Path
 
 import programs
 import pytest
+from each_case import cases
 from small_runs import small_config
 
 from dgl_treestack import __version__, cli
@@ -122,34 +123,31 @@ def test_audit(folder, call):
     assert [(row["of"], row["in"]) for row in report["overlap"]] == pairs
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("verify", "__import__('os').system('touch ran')", "--run", "runs/small-0"), "Only calls such as sin(x)"),
-        (("verfy", "x = x"), "Did you mean 'verify'?"),
-        (("verify", "x + _ = 1", "--run", "runs/small-0"), "blank"),
-        (("complete", "_ = x", "--top", "0"), "--top 0 shows nothing"),
-        (("complete", "nowhere.jsonl", "--run", "runs/small-0"), "nowhere.jsonl: "),
-        (("train", "smal.toml"), "Unknown configuration"),
-        (("train", "quickstart/tree_smuu"), "Did you mean 'quickstart/tree_smu'"),
-        (("train", "small.toml"), "--resume"),
-        (("train", "small.toml", "small.toml", "--set", "name=n0"), "Two configurations have the same name"),
-        (("evaluate", "runs/small-0", "bad.jsonl"), "bad.jsonl:1: Unknown key 'lable'"),
-        (("evaluate", "runs/small-0", "test.jsonl", "--jobs", "0"), "The number of jobs is 0; at least one is needed"),
-        (("evaluate", "runs/small-0", "variable.jsonl"), "variable.jsonl:2: The vocabulary has no row for Symbol 'theta'"),
-        (("evaluate", "runs/small-0", "empty.jsonl"), "no examples"),
-        (("evaluate", "runs/small-0", "bad.jsonl", "test.jsonl", "--output", "a.jsonl"), "in turn"),
-        (("evaluate", "runs/small-0"), "Name at least one"),
-        (("evaluate", "runs/small-0", "test.jsonl", "--output", "/proc/x.jsonl"), "cannot be written"),
-        (("train", "small.toml", "--seed", "-1"), "Seeds are whole numbers from 0"),
-        (("train", "small.toml", "--output-dir", "small.toml"), "cannot be written"),
-        (("audit", "test.jsonl", "--figure", "a.pdf"), "SVG and PNG"),
-        (("report",), "at least one run"),
-        (("report", "a" * 300), "Give a shorter one"),
-        (("train", "small.toml", "--set", f"data.train={'a' * 300}", "name=n3"), "Give a shorter one"),
-        (("generate", "quickstart", "--output-dir", "a" * 300), "Give a shorter one"),
-        (("inspect", "bundled:quickstart/tran"), "Did you mean 'bundled:quickstart/train'"),
-    ],
+@cases(
+    (("verify", "__import__('os').system('touch ran')", "--run", "runs/small-0"), "Only calls such as sin(x)"),
+    (("verfy", "x = x"), "Did you mean 'verify'?"),
+    (("verify", "x + _ = 1", "--run", "runs/small-0"), "blank"),
+    (("complete", "_ = x", "--top", "0"), "--top 0 shows nothing"),
+    (("complete", "nowhere.jsonl", "--run", "runs/small-0"), "nowhere.jsonl: "),
+    (("train", "smal.toml"), "Unknown configuration"),
+    (("train", "quickstart/tree_smuu"), "Did you mean 'quickstart/tree_smu'"),
+    (("train", "small.toml"), "--resume"),
+    (("train", "small.toml", "small.toml", "--set", "name=n0"), "Two configurations have the same name"),
+    (("evaluate", "runs/small-0", "bad.jsonl"), "bad.jsonl:1: Unknown key 'lable'"),
+    (("evaluate", "runs/small-0", "test.jsonl", "--jobs", "0"), "The number of jobs is 0; at least one is needed"),
+    (("evaluate", "runs/small-0", "variable.jsonl"), "variable.jsonl:2: The vocabulary has no row for Symbol 'theta'"),
+    (("evaluate", "runs/small-0", "empty.jsonl"), "no examples"),
+    (("evaluate", "runs/small-0", "bad.jsonl", "test.jsonl", "--output", "a.jsonl"), "in turn"),
+    (("evaluate", "runs/small-0"), "Name at least one"),
+    (("evaluate", "runs/small-0", "test.jsonl", "--output", "/proc/x.jsonl"), "cannot be written"),
+    (("train", "small.toml", "--seed", "-1"), "Seeds are whole numbers from 0"),
+    (("train", "small.toml", "--output-dir", "small.toml"), "cannot be written"),
+    (("audit", "test.jsonl", "--figure", "a.pdf"), "SVG and PNG"),
+    (("report",), "at least one run"),
+    (("report", "a" * 300), "Give a shorter one"),
+    (("train", "small.toml", "--set", f"data.train={'a' * 300}", "name=n3"), "Give a shorter one"),
+    (("generate", "quickstart", "--output-dir", "a" * 300), "Give a shorter one"),
+    (("inspect", "bundled:quickstart/tran"), "Did you mean 'bundled:quickstart/train'"),
 )
 def test_bad_input_is_one_clear_error_and_exit_code_2(folder, call, arguments, message):
     equation = '{"id": "a", "label": 1, "text": "x = x"}\n'

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from each_case import cases
 from small_runs import small_config
 from test_languages import write_files
 from torchrun_script import train_all
@@ -168,10 +169,7 @@ for action in (lambda: world.first(damaged), lambda: world.check_same("data", by
     assert lines.count("ConfigurationError The data differ from process to process. Copy the same files to all machines.") == 2
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("reproduce",), ("train", "quickstart/tree_rnn", "--jobs", "2"), ("train", "--data", ".", "language_model/rnn")],
-)
+@cases(("reproduce",), ("train", "quickstart/tree_rnn", "--jobs", "2"), ("train", "--data", ".", "language_model/rnn"))
 def test_torchrun_is_for_training_alone(monkeypatch, treestack, arguments):
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert "torchrun" in treestack(*arguments, code=2)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import programs
 import pytest
+from each_case import cases
 
 from dgl_treestack import cli
 
@@ -94,10 +95,8 @@ def dry_run(*arguments):
 RUN = [page for page in PAGES if any(map(is_run, blocks(page)))]
 
 
-@pytest.mark.parametrize(
-    "page", [pytest.param(page, id=name(page), marks=[] if page.name == "README.md" else pytest.mark.slow) for page in RUN]
-)
-def test_a_page(page, tmp_path, monkeypatch, treestack):
+@cases(*[pytest.param(page, id=name(page), marks=[] if page.name == "README.md" else pytest.mark.slow) for page in RUN])
+def test_a_page(tmp_path, monkeypatch, treestack, page):
     monkeypatch.chdir(tmp_path)
     printed = ""
     for language, group in itertools.groupby(blocks(page), lambda block: block.language if is_run(block) else block.mark):
@@ -185,7 +184,7 @@ def test_entries_of_the_python_pages_are_there():
             assert pydoc.locate(entry) is not None, entry
 
 
-def test_the_readme_is_short():
+def test_the_readme_is_short_and_every_folder_of_its_layout_is_there():
     """Python stands in its first fifty lines, and no sentence has five figures."""
     assert len(README.encode()) <= 8192
     text, figure = prose(ROOT / "README.md"), re.compile(r"\d[\d,.]*(?:-\d[\d,.]*)?")  # a range counts as one
@@ -195,6 +194,9 @@ def test_the_readme_is_short():
     text = re.sub(r"`[^`]*`|\]\([^)]*\)", "", "\n\n".join(paragraphs))
     sentences = re.split(r"(?<=[.:;])\s|\n(?=- |\n)", text)
     assert [sentence for sentence in sentences if len(figure.findall(sentence)) >= 5] == []
+    table = README.split("## Layout")[1].split("## ")[0]
+    named = set(re.findall(r"`(\w+)/`", "".join(line for line in table.splitlines() if line.startswith("| `"))))
+    assert named == {path.parent.name for path in (ROOT / "dgl_treestack").glob("*/__init__.py")} - {"resources"}
 
 
 def test_make_targets_are_there_and_quickstart_trains_the_configurations_that_are_shipped():
@@ -202,9 +204,3 @@ def test_make_targets_are_there_and_quickstart_trains_the_configurations_that_ar
         assert "--constraint constraints.txt" in dry_run(target, "VENV=/nowhere")
     names = re.findall(r"configs/\S+\.toml", dry_run("quickstart"))
     assert len(names) == 3 and all((ROOT / name).is_file() for name in names)
-
-
-def test_every_folder_of_the_layout_in_the_readme_is_there():
-    table = README.split("## Layout")[1].split("## ")[0]
-    named = set(re.findall(r"`(\w+)/`", "".join(line for line in table.splitlines() if line.startswith("| `"))))
-    assert named == {path.parent.name for path in (ROOT / "dgl_treestack").glob("*/__init__.py")} - {"resources"}

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from each_case import assert_each
+from each_case import assert_each, cases
 
 import dgl_treestack
 
@@ -87,33 +87,27 @@ def loaded(code):
 HELP = "from dgl_treestack.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit: pass"
 
 
-@pytest.mark.parametrize(
-    ("code", "allowed"),
-    [
-        ("import dgl_treestack", set()),
-        (HELP, set()),
-        ("import dgl_treestack.expression, dgl_treestack.data.formats, dgl_treestack.data.vocabulary", set()),
-        ("import dgl_treestack.plots.depth, dgl_treestack.plots", {"matplotlib", "polars"}),
-        ("import dgl_treestack.data.records, dgl_treestack.results.report", {"polars"}),
-        ("import dgl_treestack.runs.run", set()),
-        ("import dgl_treestack.cells.memory.stack, dgl_treestack.cells\ndgl_treestack.cells.models()", {"torch"}),
-        ("import dgl_treestack.generate.presets.quickstart", {"sklearn"}),
-        ("import dgl_treestack.audit.report", {"sklearn"}),
-        ("import dgl_treestack.data.graph", {"torch", "dgl"}),
-    ],
+@cases(
+    ("import dgl_treestack", set()),
+    (HELP, set()),
+    ("import dgl_treestack.expression, dgl_treestack.data.formats, dgl_treestack.data.vocabulary", set()),
+    ("import dgl_treestack.plots.depth, dgl_treestack.plots", {"matplotlib", "polars"}),
+    ("import dgl_treestack.data.records, dgl_treestack.results.report", {"polars"}),
+    ("import dgl_treestack.runs.run", set()),
+    ("import dgl_treestack.cells.memory.stack, dgl_treestack.cells\ndgl_treestack.cells.models()", {"torch"}),
+    ("import dgl_treestack.generate.presets.quickstart", {"sklearn"}),
+    ("import dgl_treestack.audit.report", {"sklearn"}),
+    ("import dgl_treestack.data.graph", {"torch", "dgl"}),
 )
 def test_what_gets_loaded(code, allowed):
     assert loaded(code) - allowed == set()
 
 
-def test_public_names_are_the_declared_ones():
+def test_public_names_are_the_declared_ones_and_the_changelog_knows_this_version():
     assert sorted(dgl_treestack.__all__) == sorted(dgl_treestack._HOMES)
     assert all(getattr(dgl_treestack, name) is not None and name in dir(dgl_treestack) for name in dgl_treestack.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'Equations'"):
         dgl_treestack.Equations  # noqa: B018
-
-
-def test_the_changelog_knows_this_version():
     changelog = (ROOT.parent / "CHANGELOG.md").read_text()
     assert re.search(rf"^## \[{re.escape(dgl_treestack.__version__)}\]", changelog, re.MULTILINE)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from trees import random_equation
 
-from dgl_treestack import Equation, Expression, Forest, Vocabulary
+from dgl_treestack import Expression, Forest, Vocabulary
 from dgl_treestack.data import formats
 from dgl_treestack.truth import value_of
 from dgl_treestack.truth.subtrees import DEFINED, UNDEFINED, UNKNOWN, targets_of, training_value, values_at_points
@@ -45,9 +45,8 @@ def some_subtrees(forest, count, seed=0):
 def exact_value(tree, point):
     """The value in 60 digits, None where undefined."""
     variables = {name: checker.CONTEXT.mpmathify(training_value(name, point)) for name in "xyzwuv"}
-    listed, (side, _) = checker.steps(Equation.of(tree, tree))
     with suppress(checker.Undefined):
-        return checker.evaluate(listed, variables)[side]
+        return checker.value_at(tree, variables)
     return None
 
 
@@ -101,7 +100,7 @@ def test_what_complex128_cannot_tell_is_exact_in_a_constant_and_else_unknown_unl
     assert dict(zip(texts, targets_of(forest, 1).status[roots, 0].tolist(), strict=True)) == texts
 
 
-def test_a_selection_of_trees_keeps_the_ids_of_its_subtrees(forest):
+def test_a_selection_of_trees_keeps_the_ids_of_its_subtrees_and_equations_have_no_values(forest):
     chosen = [5, 900, 17, 44]
     selected, whole = targets_of(forest.select(chosen), 3), targets_of(forest, 3)
     ids = np.unique(forest.select(chosen).subtree)
@@ -109,9 +108,6 @@ def test_a_selection_of_trees_keeps_the_ids_of_its_subtrees(forest):
     assert (selected.value[ids] == whole.value[ids]).all() and (selected.status[ids] == whole.status[ids]).all()
     others = np.setdiff1d(np.arange(len(selected.status)), ids)
     assert (selected.status[others] == UNKNOWN).all() and (selected.value_class[others] == -1).all()
-
-
-def test_subtrees_of_equations_have_values_and_equations_have_none():
     rng = random.Random(0)
     forest = Forest.build([random_equation(rng, 3) for _ in range(20)], Vocabulary.preset("released"))
     status = targets_of(forest, 2).status

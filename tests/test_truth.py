@@ -4,6 +4,7 @@ from dataclasses import replace
 import mpmath
 import numpy as np
 import pytest
+from each_case import cases
 from near_identities import EQUATIONS, ON_LINES, newton, vanishing
 from small_runs import small_config, small_run
 
@@ -106,7 +107,7 @@ def test_leaves_of_equal_value_are_judged_alike():
     assert verdicts[0].verdict == "refuted" and verdicts == 3 * verdicts[:1]
 
 
-def test_points_depend_on_the_text_alone_and_some_are_far_in_every_direction():
+def test_points_depend_on_the_text_alone_some_far_in_every_direction_and_fixed_ones_are_real_and_complex():
     equations = [Equation.parse(text) for text in ("x + sin(y) = 2", "b + sin(a) = 2", "x + sin(y) = 3")]
     for draw in (fresh, spread):
         first, second, other = map(draw, equations)
@@ -124,9 +125,6 @@ def test_points_depend_on_the_text_alone_and_some_are_far_in_every_direction():
     for part in (alone.real, alone.imag):
         for low in (3, 30, 50):
             assert (part > low).any() and (part < -low).any()
-
-
-def test_fixed_points_are_real_positive_real_and_complex_and_the_same_in_every_equation():
     values = [value_of("x", point) for point in range(POINTS)]
     assert all(v.imag == 0 and v.real > 0 for v in values[:4])
     assert all(v.imag == 0 for v in values[:8]) and any(v.real < 0 for v in values[4:8])
@@ -175,9 +173,7 @@ def valued(expression: Expression) -> Value:
     return stack[0]
 
 
-@pytest.mark.parametrize(
-    ("text", "verdict"), [("sin(x) = cos(x)", "refuted"), ("x + y = y + x", "holds"), ("x - x + (y - y) = 0", "holds")]
-)
+@cases(("sin(x) = cos(x)", "refuted"), ("x + y = y + x", "holds"), ("x - x + (y - y) = 0", "holds"))
 def test_no_verdict_without_a_point_in_many_digits(text, verdict):
     """Also what is refuted in complex128 is confirmed; work beyond the budget leaves points undefined."""
     equation = Equation.parse(text)
@@ -196,10 +192,7 @@ def test_chains_of_twenty_thousand_operators(name):
     assert judge_at_fixed_points(equation).verdict == ("undefined" if name == "exp" else "refuted")
 
 
-@pytest.mark.parametrize(
-    ("prefix", "message"),
-    [("sin Symbol:x", "Put '='"), ("Equality Blank One", "blank"), ("Equality Equality One One One", "inside")],
-)
+@cases(("sin Symbol:x", "Put '='"), ("Equality Blank One", "blank"), ("Equality Equality One One One", "inside"))
 def test_what_has_no_truth_value_is_refused(prefix, message):
     with pytest.raises(ExpressionError, match=message):
         judge(Expression.from_prefix(prefix))

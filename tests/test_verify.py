@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from each_case import cases
 
 from dgl_treestack.cli import main
 
@@ -40,9 +41,7 @@ def test_a_syntax_error_waits_for_no_library_and_the_check_needs_no_torch():
     assert "numeric  holds: " in process.stdout and "torch" not in loaded and "model" not in process.stdout
 
 
-@pytest.mark.parametrize(
-    "text", ["x + 1e-9 = x", "sin(x) = cos(x)", "2**10 + 1e-9 = 1024", "x*(1 + 1e-12*I) = x", "sqrt(1/x**2) = 1/sqrt(x**2)"]
-)
+@cases("x + 1e-9 = x", "sin(x) = cos(x)", "2**10 + 1e-9 = 1024", "x*(1 + 1e-12*I) = x", "sqrt(1/x**2) = 1/sqrt(x**2)")
 def test_the_sides_differ_to_the_eye(verify, text):
     left, right = re.search(r"the sides are (\S+) and (\S+)$", verify(text, "--no-model").out, re.MULTILINE).groups()
     assert complex(left) != complex(right) and max(len(left), len(right)) <= 2 * 20
@@ -92,13 +91,10 @@ def test_several_equations_and_errors_as_json(verify, tmp_path):
     assert [sorted(answer) for answer in answers] == [["equation", "numeric", "verdict"], ["equation", "error"]]
 
 
-def test_an_equation_that_begins_with_a_minus(verify):
+def test_a_minus_at_the_beginning_and_names_that_look_like_something_else(verify):
     assert "-x = x - 2*x   (depth" in verify("-x = x - 2*x", "--no-model").out
     assert "holds" in verify("-1 + x = x - 1", "--no-model").out
     assert "unrecognized" in verify("-quick", code=2).err.lower()
-
-
-def test_names_that_look_like_something_else(verify):
     assert "Read as variables: ab, x; a product a*b." in verify("ab = x", "--no-model").out
     assert "I is the imaginary unit" in json.loads(verify("exp(i*pi) = -1", "--no-model", "--json").out)["remark"]
     assert "holds" in verify("exp(I*pi) = -1", "--no-model").out and "oo" in verify("infinity = x", "--no-model").out

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from each_case import cases
 from small_runs import contents, small_config
 
 from dgl_treestack.runs import configuration
@@ -47,9 +48,7 @@ def test_a_verdict_needs_no_graph_and_the_stand_in_says_what_does():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "command", ["train {file} --set engine=topo --output-dir {folder}", "complete sin(x)**2+_=1", "inspect {folder}/graph.bin"]
-)
+@cases("train {file} --set engine=topo --output-dir {folder}", "complete sin(x)**2+_=1", "inspect {folder}/graph.bin")
 def test_what_needs_a_graph_says_so(file, command):
     """A saved graph is not called damaged."""
     (file.parent / "graph.bin").write_bytes(b"")

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 import torch
+from each_case import cases
 from small_runs import STREAMS, TINY_TESTS, assert_same_when_stopped
 from stack_rnn_golden import GOLDEN, of_the_program
 
@@ -120,13 +121,10 @@ def test_a_run_leaves_its_tests_before_and_after_rounding(tmp_path):
         run.config  # noqa: B018
 
 
-@pytest.mark.parametrize(
-    ("label", "task", "stops", "smaller"),
-    [
-        ("Stack RNN 40+10", "anbn", (2, 1, 1), {"stacks": 2}),
-        ("LSTM", "anbn", (1,), {"layers": 1}),
-        ("Stack RNN 100+10", "addition", (5,), {"stacks": 2}),
-    ],
+@cases(
+    ("Stack RNN 40+10", "anbn", (2, 1, 1), {"stacks": 2}),
+    ("LSTM", "anbn", (1,), {"layers": 1}),
+    ("Stack RNN 100+10", "addition", (5,), {"stacks": 2}),
 )
 def test_a_run_stopped_after_any_segment_goes_on_to_the_same_numbers(tmp_path, label, task, stops, smaller):
     config = configuration(label, task, share=0.015 if task == "anbn" else 0.004)
@@ -135,18 +133,15 @@ def test_a_run_stopped_after_any_segment_goes_on_to_the_same_numbers(tmp_path, l
     assert Run(next(tmp_path.glob("whole/*"))).read_metrics()[0]["train_loss"] > 0
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+def test_a_configuration_that_cannot_be_trained_is_one_error(tmp_path):
+    for changes, message in (
         ({"task": "anbm"}, "Unknown task 'anbm'"),
         ({"settings": {"hidden": 4, "hiden": 4}}, "keyword argument 'hiden'"),
         ({"restarts": 0}, "'restarts' is 0"),
-    ],
-)
-def test_a_configuration_that_cannot_be_trained_is_one_error(tmp_path, changes, message):
-    with pytest.raises(ConfigurationError, match=message):
-        start(dataclasses.replace(configuration("RNN"), **changes), 0, tmp_path, quiet=True)
-    assert not list(tmp_path.iterdir())
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            start(dataclasses.replace(configuration("RNN"), **changes), 0, tmp_path, quiet=True)
+        assert not list(tmp_path.iterdir())
 
 
 def test_a_run_killed_between_its_last_answers_and_its_checkpoint(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ import random
 import jaxtyping
 import pytest
 import torch
+from each_case import cases
 from every_cell import (
     HIDDEN,
     MODELS,
@@ -172,22 +173,19 @@ def test_a_long_chain_needs_no_recursion(engine):
     assert cell.products["gates"].weight1.grad.any()
 
 
-@pytest.mark.parametrize(
-    ("name", "settings", "message"),
-    [
-        ("tree_smw", {}, "Did you mean 'tree_smu'"),
-        ("tree_smu", {"stack": 2}, "Unknown setting 'stack'"),
-        ("tree_smu", {"common": 3}, "Unknown setting 'common'"),
-        ("tree_smu", {"share": "some"}, "Unknown value for 'share': 'some'"),
-        ("tree_smu", {"form": "sum"}, "Known: child_sum, nary"),
-        ("tree_smu", {"stack_size": 0}, "'stack_size' is 0"),
-        ("tree_smu", {"stack_size": "a"}, "'stack_size' is 'a'"),
-        ("tree_smu", {"top_k": 9}, "whole number from 1 to 5"),
-        ("tree_smu", {"activation": "relu"}, "Unknown value for 'activation': 'relu'"),
-        ("tree_smu", {"normalise": "foo"}, "Known: none, softmax, sum"),
-        ("tree_smu", {"noop": 1}, "true or false"),
-        ("tree_rnn_second_order_bilinear", {"form": "child_sum"}, "distinguishes children"),
-    ],
+@cases(
+    ("tree_smw", {}, "Did you mean 'tree_smu'"),
+    ("tree_smu", {"stack": 2}, "Unknown setting 'stack'"),
+    ("tree_smu", {"common": 3}, "Unknown setting 'common'"),
+    ("tree_smu", {"share": "some"}, "Unknown value for 'share': 'some'"),
+    ("tree_smu", {"form": "sum"}, "Known: child_sum, nary"),
+    ("tree_smu", {"stack_size": 0}, "'stack_size' is 0"),
+    ("tree_smu", {"stack_size": "a"}, "'stack_size' is 'a'"),
+    ("tree_smu", {"top_k": 9}, "whole number from 1 to 5"),
+    ("tree_smu", {"activation": "relu"}, "Unknown value for 'activation': 'relu'"),
+    ("tree_smu", {"normalise": "foo"}, "Known: none, softmax, sum"),
+    ("tree_smu", {"noop": 1}, "true or false"),
+    ("tree_rnn_second_order_bilinear", {"form": "child_sum"}, "distinguishes children"),
 )
 def test_settings_are_checked(name, settings, message):
     with pytest.raises(ConfigurationError, match=message):

@@ -295,9 +295,8 @@ def tree_slots(n, slots=0, inner=0, mixed=False, normalise=True, layers=2, share
 
 MALI = (mi_tree_lstm, mtree_lstm, mtree_rnn, tree_rnn_second_order)
 STACKS = (tree_lstm_two_stacks, tree_queue, tree_rnn_scalar_stack, tree_rnn_stack, tree_rnn_stack_released, tree_smu)
-EQUATIONS = {
-    function.__name__: function for function in (tree_lstm, tree_rnn, tree_slots, *STACKS, *MALI)
-}  # by the file of the class
+BY_FILE = (tree_lstm, tree_rnn, tree_slots, *STACKS, *MALI)
+EQUATIONS = {function.__name__: function for function in BY_FILE}  # by the file of the class
 
 
 def grid(**choices):

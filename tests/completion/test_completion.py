@@ -174,29 +174,23 @@ def test_two_processes_give_the_records_of_one(monkeypatch, tmp_path):
     assert len(rows) == 12 and rows.equals(records.evaluate(run, blanks))
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_broken_files_are_named_with_their_line(folder):
+    broken = folder / "broken.jsonl"
+    for change, message in (
         ({"blank": None}, "It has no blank"),
         ({"blank": 0}, "What was blanked, x\\*\\*2 = x\\*x, is not among the candidates of candidates.jsonl.gz"),
         ({"certificate": {"right": ["c3"]}}, "The class of what was blanked, 'c0', is not among the right ones"),
         ({"certificate": {"right": "c0"}}, "'right' in the certificate is 'c0'; it must be a list of class names"),
         ({"certificate": {"candidates": "others.jsonl"}}, "Its candidates, 'others.jsonl', are not a file beside it"),
-    ],
-)
-def test_broken_files_are_named_with_their_line(folder, change, message):
-    line = {"id": "b", "label": 1, "text": "x**2 = x*x", "blank": 2, **change}
-    (folder / "broken.jsonl").write_text(json.dumps({k: v for k, v in line.items() if v is not None}) + "\n")
-    with pytest.raises(DataError, match=message) as error:
-        questions.read(folder / "broken.jsonl")
-    assert "broken.jsonl" in str(error.value)
-
-
-def test_broken_candidates(folder):
+    ):
+        line = {"id": "b", "label": 1, "text": "x**2 = x*x", "blank": 2, **change}
+        broken.write_text(json.dumps({k: v for k, v in line.items() if v is not None}) + "\n")
+        with pytest.raises(DataError, match=rf"broken.jsonl.*{message}"):
+            questions.read(broken)
     for text, missing in (('{"text": "x"}\n', "The expression has no value class"), ("", "no candidates")):
-        (folder / "broken.jsonl").write_text(text)
+        broken.write_text(text)
         with pytest.raises(DataError, match=missing):
-            questions.read_candidates(folder / "broken.jsonl")
+            questions.read_candidates(broken)
 
 
 def test_one_blank_of_an_equation(folder, model):

@@ -6,6 +6,7 @@ import random
 import time
 
 import pytest
+from each_case import cases
 from trees import random_equation
 
 from dgl_treestack import Equation, Example, Expression, Operator, Signature
@@ -65,35 +66,32 @@ def line(**changes):
     return json.dumps({key: value for key, value in {**GOOD, **changes}.items() if value != "drop"})
 
 
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        (line()[:-8], "Not a complete JSON object"),
-        (line(lable=1), "Did you mean 'label'"),
-        (line(label=2), "write 1 for correct"),
-        (line(label="1"), "'label' must be int or null"),
-        (line(label=True), "'label' must be int or float or str or null"),
-        (line(label=0), "certificate says 'holds'"),
-        (line(depth=3), "the tree has 2"),
-        (line(text="x + 0 = "), "invalid syntax"),
-        (line(text="x + foo(0) = x"), "Unknown function 'foo'"),
-        (line(text="drop"), "Exactly one of the keys"),
-        (line(prefix="Pi"), "Exactly one of the keys"),
-        (line(blank=99), "node 99 of a tree with 5"),
-        (line(id="first"), "is already in line 1"),
-        (line(certificate={"gap": float("nan")}), "NaN is not allowed"),
-        (line()[:-1] + ', "label": 0}', "The key 'label' is twice in one object. Take one of them out"),
-        (line()[:-1] + ', "l\\u0061bel": 1}', "The key 'label' is twice in one object"),
-        (line(certificate={"a": [{"b": {"c": 1}}]}).replace('"c": 1', '"c": 1, "c": 1'), "The key 'c' is twice"),
-        (line(id="a\ud800"), r"'\\ud800' is half of a character\. Write the whole one"),
-        (line(text="x + \udfff = x"), "half of a character"),
-        (line(pair="\ude00\ud83d"), "half of a character"),
-        (line(certificate={"a": [{"\ud800": 1}]}), "half of a character"),
-        (line(**{"\ud800": 1}), "half of a character"),
-        ("[1, 2]", "Expected a JSON object"),
-        ("[" * 100_000, "nested too deeply"),
-        ('{"depth": ' + "9" * 5000 + "}", "a number has too many digits"),
-    ],
+@cases(
+    (line()[:-8], "Not a complete JSON object"),
+    (line(lable=1), "Did you mean 'label'"),
+    (line(label=2), "write 1 for correct"),
+    (line(label="1"), "'label' must be int or null"),
+    (line(label=True), "'label' must be int or float or str or null"),
+    (line(label=0), "certificate says 'holds'"),
+    (line(depth=3), "the tree has 2"),
+    (line(text="x + 0 = "), "invalid syntax"),
+    (line(text="x + foo(0) = x"), "Unknown function 'foo'"),
+    (line(text="drop"), "Exactly one of the keys"),
+    (line(prefix="Pi"), "Exactly one of the keys"),
+    (line(blank=99), "node 99 of a tree with 5"),
+    (line(id="first"), "is already in line 1"),
+    (line(certificate={"gap": float("nan")}), "NaN is not allowed"),
+    (line()[:-1] + ', "label": 0}', "The key 'label' is twice in one object. Take one of them out"),
+    (line()[:-1] + ', "l\\u0061bel": 1}', "The key 'label' is twice in one object"),
+    (line(certificate={"a": [{"b": {"c": 1}}]}).replace('"c": 1', '"c": 1, "c": 1'), "The key 'c' is twice"),
+    (line(id="a\ud800"), r"'\\ud800' is half of a character\. Write the whole one"),
+    (line(text="x + \udfff = x"), "half of a character"),
+    (line(pair="\ude00\ud83d"), "half of a character"),
+    (line(certificate={"a": [{"\ud800": 1}]}), "half of a character"),
+    (line(**{"\ud800": 1}), "half of a character"),
+    ("[1, 2]", "Expected a JSON object"),
+    ("[" * 100_000, "nested too deeply"),
+    ('{"depth": ' + "9" * 5000 + "}", "a number has too many digits"),
 )
 def test_a_bad_line_is_one_error_with_file_and_line(tmp_path, bad, message):
     path = tmp_path / "bad.jsonl"
@@ -119,23 +117,20 @@ def test_damaged_files(tmp_path):
             list(formats.read(tmp_path / name))
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda text: text[:-3], "ends inside a list|cut short"),
-        (lambda text: text.replace('"func"', '"function"', 1), "key 'func' is missing"),
-        (lambda text: text.replace("Equality,", "Equality,Add,", 1), "entries"),
-        (lambda text: text.replace("Equality,", "Equalitu,", 1), "Did you mean 'Equality'"),
-        (lambda text: text.replace('"label": "1"', '"label": "5"', 1), "must be '1', '0' or '-1'"),
-        (lambda text: text.replace("sin,Symbol,#,#,#", "sin,Symbol,#,#,Pi", 1), "before the tree is complete"),
-        (lambda text: "{" + text, "list of lists"),
-        (lambda text: text.replace('"label": "1"', '"label": ' + "9" * 5000, 1), "a number has too many digits"),
-        (lambda text: text.replace('"label": "1"', '"label": "1", "label": "0"', 1), "The key 'label' is twice in one object"),
-        (lambda text: text.replace('"numNodes"', '"func": "", "numNodes"', 1), "The key 'func' is twice in one object"),
-        (lambda text: text.replace("var_0,#", "\\ud800,#", 1), "half of a character"),
-        (lambda text: text.rstrip() + text, "text after the end of the list"),
-        (lambda text: text.rstrip()[:-1] + " {}]", "Expected ',' or ']', found '{'"),
-    ],
+@cases(
+    (lambda text: text[:-3], "ends inside a list|cut short"),
+    (lambda text: text.replace('"func"', '"function"', 1), "key 'func' is missing"),
+    (lambda text: text.replace("Equality,", "Equality,Add,", 1), "entries"),
+    (lambda text: text.replace("Equality,", "Equalitu,", 1), "Did you mean 'Equality'"),
+    (lambda text: text.replace('"label": "1"', '"label": "5"', 1), "must be '1', '0' or '-1'"),
+    (lambda text: text.replace("sin,Symbol,#,#,#", "sin,Symbol,#,#,Pi", 1), "before the tree is complete"),
+    (lambda text: "{" + text, "list of lists"),
+    (lambda text: text.replace('"label": "1"', '"label": ' + "9" * 5000, 1), "a number has too many digits"),
+    (lambda text: text.replace('"label": "1"', '"label": "1", "label": "0"', 1), "The key 'label' is twice in one object"),
+    (lambda text: text.replace('"numNodes"', '"func": "", "numNodes"', 1), "The key 'func' is twice in one object"),
+    (lambda text: text.replace("var_0,#", "\\ud800,#", 1), "half of a character"),
+    (lambda text: text.rstrip() + text, "text after the end of the list"),
+    (lambda text: text.rstrip()[:-1] + " {}]", "Expected ',' or ']', found '{'"),
 )
 def test_authors_format_errors_name_group_and_line(tmp_path, change, message):
     path = tmp_path / "a.json"
@@ -161,9 +156,7 @@ def test_writing_is_atomic(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["a.jsonl"]
 
 
-@pytest.mark.parametrize(
-    ("name", "message"), [("a.json.gz", "more than 100000 bytes"), ("a.jsonl.gz", "longer than 100000 bytes")]
-)
+@cases(("a.json.gz", "more than 100000 bytes"), ("a.jsonl.gz", "longer than 100000 bytes"))
 def test_a_decompression_bomb_is_not_read_to_its_end(tmp_path, monkeypatch, name, message):
     monkeypatch.setattr(formats, "MAX_TEXT", 100_000)
     monkeypatch.setattr(formats, "MAX_LINE", 100_000)
@@ -175,10 +168,8 @@ def test_a_decompression_bomb_is_not_read_to_its_end(tmp_path, monkeypatch, name
     assert caught.value.path == tmp_path / name
 
 
-@pytest.mark.parametrize(
-    "content", [b"0", *(pytest.param(text, marks=pytest.mark.slow) for text in (b"\n", b'{"text": "x = x"}\n'))]
-)
-def test_a_small_file_that_expands_to_ten_gigabytes_is_refused_at_once(tmp_path, content, monkeypatch):
+@cases(b"0", *(pytest.param(text, marks=pytest.mark.slow) for text in (b"\n", b'{"text": "x = x"}\n')))
+def test_a_small_file_that_expands_to_ten_gigabytes_is_refused_at_once(tmp_path, monkeypatch, content):
     monkeypatch.setattr(formats, "HARMLESS", 1_000_000)
     member = gzip.compress(content * (10_000_000 // len(content)))
     (tmp_path / "a.jsonl.gz").write_bytes(member * 1000)
@@ -199,14 +190,11 @@ def test_the_cap_on_a_whole_file_holds_for_plain_files_too(tmp_path, monkeypatch
         list(formats.read(tmp_path / "a.json"))
 
 
-@pytest.mark.parametrize(
-    ("name", "language", "content"),
-    [
-        ("a.jsonl", "math", json.dumps(GOOD)),
-        ("a.json", "math", json.dumps([[{"equation": {"func": "Equality,Pi,#,#,Pi,#,#", "vars": ",,,,,,"}, "label": "1"}]])),
-        ("a.tsv", "logic", "=\t(or a b)\t(or b a)"),
-        ("a.txt", "sentiment", "(3 (2 It) (4 works))"),
-    ],
+@cases(
+    ("a.jsonl", "math", json.dumps(GOOD)),
+    ("a.json", "math", json.dumps([[{"equation": {"func": "Equality,Pi,#,#,Pi,#,#", "vars": ",,,,,,"}, "label": "1"}]])),
+    ("a.tsv", "logic", "=\t(or a b)\t(or b a)"),
+    ("a.txt", "sentiment", "(3 (2 It) (4 works))"),
 )
 def test_a_tree_is_checked_once_when_it_is_read(tmp_path, monkeypatch, name, language, content):
     (tmp_path / name).write_text(content)

@@ -177,18 +177,6 @@ def test_runs_in_a_file_of_records_are_not_trained_again(tiny, caplog):
     assert "another processor, torch" not in text and "another processor. The rows" in text and rows in text
 
 
-def test_a_row_may_need_fewer_seeds(tiny, monkeypatch):
-    localism = shortened(protocols()["localism"])
-    first, second = localism.rows
-    fewer = dataclasses.replace(localism, rows=[dataclasses.replace(first, seeds=1), second])
-    monkeypatch.setattr("dgl_treestack.experiments.reproduce.protocols", lambda: {"localism": fewer})
-    assert sorted(name[-1] for name in missing(["localism"], "tiny", tiny / "out")) == ["0", "0", "1"]
-    assert len(missing(["localism"], "tiny", tiny / "out", seeds=[0, 1])) == 4, "seeds of the command line are for all rows"
-    assert reproduce(["localism"], "tiny", tiny / "out") == 0
-    table = rows_of(tiny / "out" / "localism" / "table.csv")
-    assert {row["model"]: row["seeds"] for row in table if "Tree" in row["model"]} == {first.label: "0", second.label: "0 1"}
-
-
 @pytest.mark.slow
 def test_records_that_do_not_belong_together_are_refused(tiny):
     output = tiny / "out"
@@ -215,12 +203,21 @@ def test_records_that_do_not_belong_together_are_refused(tiny):
         reproduce(["localism"], "tiny", tiny / "c", seeds=[0], train=False, from_records=[other])
 
 
-def test_what_is_missing_is_listed(tiny):
+def test_what_is_missing_is_listed_and_a_row_may_need_fewer_seeds(tiny, monkeypatch):
     with pytest.raises(ConfigurationError, match="Unknown scale of algorithmic 'large'"):
         missing(["algorithmic"], "large", tiny)
     listed = missing(["all"], "tiny", tiny / "out")
     assert len(listed) == len(set(listed)) > 20 and [name[-1] for name in listed] == sorted(name[-1] for name in listed)
     assert not (tiny / "out").exists()
+    localism = shortened(protocols()["localism"])
+    first, second = localism.rows
+    fewer = dataclasses.replace(localism, rows=[dataclasses.replace(first, seeds=1), second])
+    monkeypatch.setattr("dgl_treestack.experiments.reproduce.protocols", lambda: {"localism": fewer})
+    assert sorted(name[-1] for name in missing(["localism"], "tiny", tiny / "out")) == ["0", "0", "1"]
+    assert len(missing(["localism"], "tiny", tiny / "out", seeds=[0, 1])) == 4, "seeds of the command line are for all rows"
+    assert reproduce(["localism"], "tiny", tiny / "out") == 0
+    table = rows_of(tiny / "out" / "localism" / "table.csv")
+    assert {row["model"]: row["seeds"] for row in table if "Tree" in row["model"]} == {first.label: "0", second.label: "0 1"}
 
 
 @pytest.mark.parametrize("name", sorted(protocols()))

@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from each_case import cases
 from small_runs import contents, small_config
 
 from dgl_treestack import plain_data
@@ -39,22 +40,19 @@ def test_every_combination_is_a_configuration_of_its_own(tmp_path):
     assert config.model.settings == {"stack_size": 3}
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("seeds = [0]", "The key 'base' is missing"),
-        (f'base = "{BASE}"\nseed = [0]', "Unknown key 'seed'"),
-        (f'base = "{BASE}"\nseeds = []', "'seeds' is empty; it lists one value or more"),
-        (f'base = "{BASE}"\nseeds = [0.5]', r"'seeds' is \[0.5\]; expected tuple"),
-        (f'base = "{BASE}"\nseeds = [1, 1]', "each given once; found 1, 1"),
-        (f'base = "{BASE}"\ngrid = 3', "'grid' is 3; expected dict"),
-        (f'base = "{BASE}"\n[grid]\n"model.hidden" = 8', "'grid.model.hidden' is 8; expected list"),
-        (f'base = "{BASE}"\n[grid]\n"model.hidden" = [8, 8]', "Two points of the grid are the same"),
-        (f'base = "{BASE}"\n[grid]\n"model.hiden" = [8]', "Unknown key 'model.hiden'"),
-        (f'base = "{BASE}"\n[grid]\n"model.dropout" = [2.0]', "'model.dropout' is 2.0"),
-        ('base = "nowhere"', "Unknown configuration 'nowhere'"),
-        ("base = ", "Invalid value"),
-    ],
+@cases(
+    ("seeds = [0]", "The key 'base' is missing"),
+    (f'base = "{BASE}"\nseed = [0]', "Unknown key 'seed'"),
+    (f'base = "{BASE}"\nseeds = []', "'seeds' is empty; it lists one value or more"),
+    (f'base = "{BASE}"\nseeds = [0.5]', r"'seeds' is \[0.5\]; expected tuple"),
+    (f'base = "{BASE}"\nseeds = [1, 1]', "each given once; found 1, 1"),
+    (f'base = "{BASE}"\ngrid = 3', "'grid' is 3; expected dict"),
+    (f'base = "{BASE}"\n[grid]\n"model.hidden" = 8', "'grid.model.hidden' is 8; expected list"),
+    (f'base = "{BASE}"\n[grid]\n"model.hidden" = [8, 8]', "Two points of the grid are the same"),
+    (f'base = "{BASE}"\n[grid]\n"model.hiden" = [8]', "Unknown key 'model.hiden'"),
+    (f'base = "{BASE}"\n[grid]\n"model.dropout" = [2.0]', "'model.dropout' is 2.0"),
+    ('base = "nowhere"', "Unknown configuration 'nowhere'"),
+    ("base = ", "Invalid value"),
 )
 def test_what_is_no_sweep_is_one_error_that_names_the_file(tmp_path, text, message):
     with pytest.raises(ConfigurationError, match=f"sweep.toml: .*{message}"):

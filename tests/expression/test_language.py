@@ -85,7 +85,7 @@ def test_languages_are_registered_and_found(tmp_path):
     assert from_dict({"name": "x", "operators": {"f": 1}}).notation == "brackets"
 
 
-def test_the_published_notations():
+def test_the_published_notations_in_which_depth_is_no_limit():
     tree = Expression.parse("[MAX 2 9 [MIN 4 7 ] 0 ]", LISTS)
     assert tree.prefix() == "MAX/4 Word:2 Word:9 MIN/2 Word:4 Word:7 Word:0" and str(tree) == "[MAX 2 9 [MIN 4 7 ] 0 ]"
     assert Expression.parse("( ( ( ( ( [MAX 2 ) 9 ) ( ( ( [MIN 4 ) 7 ) ] ) ) 0 ) ] )", LISTS) == tree
@@ -93,9 +93,6 @@ def test_the_published_notations():
     assert (str(pair.left), pair.right.prefix()) == ("(or a b)", 'not Word:"a b"')
     infix = Expression.parse("( ( not a ) ( or ( ( not ( b ( and c ) ) ) ( and a ) ) ) )", LOGIC)
     assert str(infix) == "(or (not a) (and (not (and b c)) a))"
-
-
-def test_depth_is_no_limit():
     text = "(not " * 20_000 + "a" + ")" * 20_000
     tree = Expression.parse(text, LOGIC)
     assert tree.depth == 20_000 and str(tree) == text

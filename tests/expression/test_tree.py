@@ -4,7 +4,7 @@ from fractions import Fraction
 import networkx as nx
 import pytest
 import sympy
-from each_case import assert_each
+from each_case import assert_each, cases
 from hypothesis import given
 from hypothesis import strategies as st
 from trees import expressions, random_equation
@@ -76,12 +76,9 @@ def test_whatever_is_accepted_comes_back_as_written(kind, text):
     assert number_value(text) == Fraction(text)
 
 
-@pytest.mark.parametrize(
-    ("kind", "text", "own"),
-    [
-        *(("Half", "7", "1/2"), ("Half", "0.5", "1/2"), ("One", "2", "1"), ("NegativeOne", "1", "-1"), ("Pi", "((", "pi")),
-        *(("Pi", "$\\frac$", "pi"), ("Exp1", "e", "E"), ("NaN", "NaN", "nan"), ("Infinity", "inf", "oo"), ("Blank", "__", "_")),
-    ],
+@cases(
+    *(("Half", "7", "1/2"), ("Half", "0.5", "1/2"), ("One", "2", "1"), ("NegativeOne", "1", "-1"), ("Pi", "((", "pi")),
+    *(("Pi", "$\\frac$", "pi"), ("Exp1", "e", "E"), ("NaN", "NaN", "nan"), ("Infinity", "inf", "oo"), ("Blank", "__", "_")),
 )
 def test_a_constant_has_one_text(kind, text, own):
     for make in (lambda: Expression.leaf(kind, text), lambda: Expression.from_prefix(f"{kind}:{text}")):

@@ -13,6 +13,8 @@ from collections import Counter
 from dataclasses import asdict
 
 import pytest
+from each_case import cases
+from small_runs import contents
 
 from dgl_treestack.data import formats
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
@@ -22,10 +24,6 @@ from dgl_treestack.generate.production import MANIFEST, produce
 
 OPTIONS = SetOptions(seed=3, equations=160)
 NAME = "quickstart"
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
 
 
 @pytest.fixture(scope="module")
@@ -115,10 +113,8 @@ def stopped(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "damage", [None, lambda content: content[: len(content) // 2], lambda content: b"", lambda content: b"no gzip"]
-)
-def test_parts_are_kept_and_a_damaged_one_is_named_and_made_again_when_it_is_gone(damage, finished, stopped):
+@cases(None, lambda content: content[: len(content) // 2], lambda content: b"", lambda content: b"no gzip")
+def test_parts_are_kept_and_a_damaged_one_is_named_and_made_again_when_it_is_gone(finished, stopped, damage):
     part = sorted((stopped / "parts").glob("*.gz"))[3]
     if damage:
         part.write_bytes(damage(part.read_bytes()))

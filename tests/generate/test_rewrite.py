@@ -2,6 +2,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from each_case import cases
 from independent_checker import draw_points, gaps
 
 from dgl_treestack import Expression, judge
@@ -32,22 +33,30 @@ def test_repeated_variables_bind_to_the_same_subtree():
     assert {texts: match(*(tree(Pool(), text) for text in texts)) is not None for texts in fits} == fits
 
 
-def test_replace_and_find_count_nodes_in_pre_order():
+def test_replace_and_find_count_nodes_in_pre_order_and_a_variable_of_one_side_is_filled_once():
     pool = Pool()
     expression = Expression.parse("sin(x) + y*2**z")
     root, new = pool.tree(expression), pool.leaf("Pi", "pi")
     for i in range(expression.size):
         assert find(root, i) is pool.tree(expression.subtree(i))
         assert pool.replace(root, i, new) is pool.tree(expression.replace(i, Expression.leaf("Pi")))
+    pool = Pool()
+    fills = iter([pool.leaf("Symbol", "u"), pool.leaf("Symbol", "w")])
+    assert instantiate(pool, tree(Pool(), "x - x"), {}, lambda: next(fills)) is tree(pool, "u - u")
 
 
-def test_every_axiom_rewrites_in_both_directions():
+def test_every_axiom_rewrites_in_both_directions_and_every_function_carries_signal():
     directions = {}
     for rule in RULES:
         directions.setdefault(rule.name[:-1], []).append(rule)
     for axiom in AXIOMS:
         commutes = str(axiom.equation) in ("x + y = y + x", "x*y = y*x")
         assert len(directions[axiom.name]) == (1 if commutes else 2)
+    assert len({axiom.name for axiom in AXIOMS}) == len(AXIOMS) == len({axiom.equation for axiom in AXIOMS})
+    carried = Counter(name for axiom in AXIOMS for name in set(axiom.equation.names))
+    with_variables = Counter(name for axiom in AXIOMS if "Symbol" in axiom.equation.names for name in set(axiom.equation.names))
+    assert min(carried[name] for name in FUNCTIONS) >= 4
+    assert min(with_variables[name] for name in FUNCTIONS) >= 3
 
 
 @pytest.mark.slow
@@ -61,12 +70,6 @@ def test_a_rule_turns_a_tree_into_one_of_equal_value():
             target = instantiate(pool, rule.target, match(rule.source, source), grower.leaf)
             verdict = judge(to_expression(pool.node("Equality", source, target))).verdict
             assert verdict in ("holds", "undefined"), rule.name
-
-
-def test_a_variable_of_one_side_is_filled_once():
-    pool = Pool()
-    fills = iter([pool.leaf("Symbol", "u"), pool.leaf("Symbol", "w")])
-    assert instantiate(pool, tree(Pool(), "x - x"), {}, lambda: next(fills)) is tree(pool, "u - u")
 
 
 def test_what_fits_is_what_matching_every_rule_finds_and_an_expansion_fits_anything():
@@ -124,27 +127,16 @@ def test_every_false_rule_is_refuted():
         assert sum(gap > 1e-6 for gap in relative_gaps) > 0.75 * len(relative_gaps), rule.name
 
 
-def test_every_function_carries_signal():
-    assert len({axiom.name for axiom in AXIOMS}) == len(AXIOMS) == len({axiom.equation for axiom in AXIOMS})
-    carried = Counter(name for axiom in AXIOMS for name in set(axiom.equation.names))
-    with_variables = Counter(name for axiom in AXIOMS if "Symbol" in axiom.equation.names for name in set(axiom.equation.names))
-    assert min(carried[name] for name in FUNCTIONS) >= 4
-    assert min(with_variables[name] for name in FUNCTIONS) >= 3
-
-
-@pytest.mark.parametrize(
-    ("content", "line", "message"),
-    [
-        (None, None, "Cannot be read"),
-        ("\udcff\udcfe[a]", None, "Cannot be read"),
-        ("x = x\n", 1, "before the first"),
-        ("# nothing\n[a]\n\nx = y = z\n", 4, "exactly one"),
-        ("[a]\nx + 1\n", 2, "root of an equation"),
-        ("[a]\nfoo(x) = 1\n", 2, "Unknown function"),
-        ("[a\nx = x\n", 1, "not a section heading"),
-        ("[a b]\nx = x\n", 1, "not a section heading"),
-        ("[a]\nx = x\n[b]\nx = x\n", 4, "already on line 2"),
-    ],
+@cases(
+    (None, None, "Cannot be read"),
+    ("\udcff\udcfe[a]", None, "Cannot be read"),
+    ("x = x\n", 1, "before the first"),
+    ("# nothing\n[a]\n\nx = y = z\n", 4, "exactly one"),
+    ("[a]\nx + 1\n", 2, "root of an equation"),
+    ("[a]\nfoo(x) = 1\n", 2, "Unknown function"),
+    ("[a\nx = x\n", 1, "not a section heading"),
+    ("[a b]\nx = x\n", 1, "not a section heading"),
+    ("[a]\nx = x\n[b]\nx = x\n", 4, "already on line 2"),
 )
 def test_a_broken_table_is_refused_with_its_line(tmp_path, content, line, message):
     path = tmp_path / "table.txt"

@@ -9,6 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+from each_case import cases
 from every_cell import VOCABULARY, make, some_trees
 
 from dgl_treestack import MATH, Equation, Example, Expression, Vocabulary, _dgl, cli, describe, dgl, to_networkx
@@ -165,13 +166,6 @@ def test_the_layout_of_trees_shared_nodes_and_several_trees():
         drawing.draw_network(nx.DiGraph())
 
 
-def inspect(capfd, *arguments):
-    """Exit code, standard output and standard error of the command."""
-    with pytest.raises(SystemExit) as left:
-        cli.main(["inspect", *map(str, arguments)])
-    return left.value.code or 0, *capfd.readouterr()
-
-
 @pytest.fixture
 def file(tmp_path):
     _dgl.save_graphs(str(tmp_path / "a.bin"), dgl.unbatch(batch_of(EQUATIONS)))
@@ -215,35 +209,34 @@ def test_a_damaged_file_never_ends_the_command(file, capfd):
         contents.append(flipped.tobytes())
     for i, content in enumerate(contents):
         file.write_bytes(content)
-        code, _, err = inspect(capfd, file)
+        with pytest.raises(SystemExit) as left:
+            cli.main(["inspect", str(file)])
+        code, (_, err) = left.value.code or 0, capfd.readouterr()
         assert code == 2 or (code == 0 and i >= 6)
         assert (err.count("error: "), err.count("\n")) == ((1, 1) if code else (0, 0)), err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("none.bin",), "none.bin: There is no such file"),
-        (("a.bin", "--run", "somewhere"), "Give a file of equations"),
-        (("a.bin", "--html", "page.html"), "Give a file of equations"),
-        (("a.bin", "--equation", "3"), "--equation 3 is no tree of the file. Give a number from 0 to 2"),
-        (("a.bin", "--equation", "e1"), "--equation e1 is no tree"),
-        (("a.bin", "--limit", "-1"), "--limit -1 is negative"),
-        (("a.bin", "--output", "a.pdf"), r".png or .svg file or written into a .graphml"),
-        (("mixed.bin",), "node feature 'h' is"),
-        (("types.bin",), "one type of node"),
-        (("empty.bin",), "There are no trees"),
-        (("other.bin",), "other.bin: There is no graph.ndata['op']"),
-    ],
+@cases(
+    (("none.bin",), "none.bin: There is no such file"),
+    (("a.bin", "--run", "somewhere"), "Give a file of equations"),
+    (("a.bin", "--html", "page.html"), "Give a file of equations"),
+    (("a.bin", "--equation", "3"), "--equation 3 is no tree of the file. Give a number from 0 to 2"),
+    (("a.bin", "--equation", "e1"), "--equation e1 is no tree"),
+    (("a.bin", "--limit", "-1"), "--limit -1 is negative"),
+    (("a.bin", "--output", "a.pdf"), r".png or .svg file or written into a .graphml"),
+    (("mixed.bin",), "node feature 'h' is"),
+    (("types.bin",), "one type of node"),
+    (("empty.bin",), "There are no trees"),
+    (("other.bin",), "other.bin: There is no graph.ndata['op']"),
 )
-def test_what_a_file_of_graphs_is_refused_for(file, tmp_path, capfd, monkeypatch, arguments, message):
+def test_what_a_file_of_graphs_is_refused_for(file, tmp_path, treestack, monkeypatch, arguments, message):
     _dgl.save_graphs(str(tmp_path / "mixed.bin"), [graph.from_expressions(EQUATIONS, VOCABULARY), batch_of(EQUATIONS)])
     _dgl.save_graphs(str(tmp_path / "types.bin"), [dgl.heterograph({("a", "to", "b"): ([0], [0])})])
     _dgl.save_graphs(str(tmp_path / "empty.bin"), [graph.from_expressions([], VOCABULARY)])
     _dgl.save_graphs(str(tmp_path / "other.bin"), [dgl.graph(([0], [1]))])
     monkeypatch.chdir(tmp_path)
-    code, out, err = inspect(capfd, *arguments)
-    assert (code, out, err.count("error: "), err.count("\n")) == (2, "", 1, 1) and message in err
+    error = treestack("inspect", *arguments, code=2)
+    assert error.count("\n") == 1 and message in error
 
 
 @pytest.mark.parametrize("sparse", ["coo", "csr", "csc"])
@@ -261,12 +254,11 @@ def test_a_file_of_graphs_is_read_as_it_was_written(tmp_path, sparse, number):
     assert all(torch.equal(a, b) for a, b in zip(read.edges(order="eid"), written.edges(order="eid"), strict=True))
 
 
-def test_saved_words_of_many_bytes_are_shortened_and_not_written_as_the_truth(tmp_path, capfd, monkeypatch):
+def test_saved_words_of_many_bytes_are_shortened_and_not_written_as_the_truth(tmp_path, treestack, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sentiment = find("sentiment")
     tree = Expression.parse(f"(3 (2 see) (3 a{'é' * 30}))", sentiment)
     _dgl.save_graphs("a.bin", [graph.from_expressions([tree], Vocabulary.of_words(tree.texts[1:])).formats("coo")])
-    code, out, _ = inspect(capfd, "a.bin", "--language", "sentiment", "--output", "a.png")
-    assert code == 0 and out.count("a" + "é" * 28 + "…") == 2
-    code, _, err = inspect(capfd, "a.bin", "--language", "sentiment", "--output", "a.graphml")
-    assert code == 2 and "a.bin: The text of node 2 is cut: it had more than 64 bytes" in err
+    arguments = ("inspect", "a.bin", "--language", "sentiment", "--output")
+    assert treestack(*arguments, "a.png").count("a" + "é" * 28 + "…") == 2
+    assert "a.bin: The text of node 2 is cut: it had more than 64 bytes" in treestack(*arguments, "a.graphml", code=2)

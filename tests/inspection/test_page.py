@@ -5,13 +5,13 @@ import re
 import shutil
 
 import pytest
+from small_runs import FILM, film_config
 
 from dgl_treestack import Equation, Run
 from dgl_treestack.cli.inspect import inspect
 from dgl_treestack.data import formats
 from dgl_treestack.resources import find_data
 from dgl_treestack.runs import pretrained
-from dgl_treestack.runs.configuration import load
 from dgl_treestack.runs.evaluation import evaluate
 from dgl_treestack.training.start import start
 
@@ -152,26 +152,15 @@ def test_walking_the_tree(written, page):
     assert page.execute_script("return state.at") == before + 1
 
 
-PHRASES = ["(3 (2 It) (4 works))", "(1 (2 It) (1 (2 never) (4 works)))", "(0 (0 Dull) (2 film))", "(4 (4 Great) (2 film))"]
-CONFIG = """
-name = "film"
-model = { name = "tree_lstm", hidden = 4, vocabulary = "train", tasks = ["node_classification"] }
-data = { language = "sentiment", train = ["film.txt"], validation = ["film.txt"], test = ["film.txt"] }
-schedule = { epochs = 1 }
-"""
-
-
 def test_answers_at_nodes(browser, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "film.txt").write_text("\n".join(PHRASES) + "\n")
-    (tmp_path / "run.toml").write_text(CONFIG)
-    run = start(load(tmp_path / "run.toml"), 0, tmp_path / "runs", quiet=True)
+    run = start(film_config(language="sentiment"), 0, tmp_path / "runs", quiet=True)
     inspect("film.txt", run=(run.folder,), html=tmp_path / "page.html", output=tmp_path / "tree.svg")
     rows = {row["id"]: row for row in run.read_records("film.txt").rows(named=True)}
-    assert len(rows) == sum(phrase.count("(") for phrase in PHRASES)
+    assert len(rows) == sum(phrase.count("(") for phrase in FILM)
     browser.get("about:blank")
     browser.get((tmp_path / "page.html").as_uri())
-    script = "return DATA.equations.map(one => [one.id, one.labels, one.models.tree_lstm.answers])"
+    script = "return DATA.equations.map(one => [one.id, one.labels, one.models.tree_rnn.answers])"
     for id, labels, answers in browser.execute_script(script):
         own = [rows[f"{id}/{node}"] for node in range(len(answers))]
         assert answers == [row["predicted"] for row in own] and labels == [row["label"] for row in own]
@@ -183,5 +172,5 @@ def test_answers_at_nodes(browser, tmp_path, monkeypatch):
     detail, row = browser.find_element("id", "detail").text, rows[f"2/{wrong[0]}"]
     assert f"label {row['label']}" in detail and f"answer {row['predicted']}" in detail
     assert f"answer {rows['2/0']['predicted']}" in browser.find_element("id", "verdict").text
-    assert "label 1" in browser.find_element("css selector", "#list button.chosen").text
+    assert "label 2" in browser.find_element("css selector", "#list button.chosen").text
     assert browser.get_log("browser") == []

@@ -7,6 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
+from each_case import cases
 from small_runs import assert_same_when_stopped
 
 from dgl_treestack.errors import ConfigurationError, DataError
@@ -57,19 +58,16 @@ def test_a_corpus_is_numbered_words_with_ends_read_in_bounded_memory(tmp_path):
     assert len(corpus.parts["train"]) == 250_000 and most < 5e6, "four bytes a word, and room to grow"
 
 
-@pytest.mark.parametrize(
-    ("part", "content", "message"),
-    [
-        ("valid", "the queen rules\n", "our.valid.txt:1: 'queen' does not occur in the training text"),
-        ("train", "a b\nc </s> d\n", "our.train.txt:2: The word </s>"),
-        ("test", "\n\n", "our.test.txt: There are no sentences"),
-        ("train", b"a b\n\xff\xfe c\n", "our.train.txt:2: The text is not UTF-8"),
-        ("train", b"a \x00 c\n", "our.train.txt:1: A zero byte"),
-        ("train", "a " * 600_000, "our.train.txt:1: The line has more than"),
-        ("valid", None, "one file ending in valid.txt"),
-    ],
+@cases(
+    ("valid", "the queen rules\n", "our.valid.txt:1: 'queen' does not occur in the training text"),
+    ("train", "a b\nc </s> d\n", "our.train.txt:2: The word </s>"),
+    ("test", "\n\n", "our.test.txt: There are no sentences"),
+    ("train", b"a b\n\xff\xfe c\n", "our.train.txt:2: The text is not UTF-8"),
+    ("train", b"a \x00 c\n", "our.train.txt:1: A zero byte"),
+    ("train", "a " * 600_000, "our.train.txt:1: The line has more than"),
+    ("valid", None, "one file ending in valid.txt"),
 )
-def test_a_malformed_file_is_one_clear_error(tmp_path, part, content, message, train):
+def test_a_malformed_file_is_one_clear_error(tmp_path, train, part, content, message):
     folder = write_text(tmp_path / "text", (20, 5, 5))
     path = folder / f"our.{part}.txt"
     path.unlink() if content is None else path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -91,20 +89,7 @@ def test_what_looks_like_the_penn_treebank_has_to_be_all_of_it(tmp_path):
     assert len(WordCorpus.read(tmp_path).words) == 4_001, "a text of one's own"
 
 
-def test_n_grams_of_a_large_vocabulary_take_some_hundred_bytes_a_word():
-    generator = np.random.default_rng(0)
-    tokens = np.minimum(generator.zipf(1.3, 200_000), 10_000) - 1
-    tracemalloc.start()
-    grams = KneserNey(tokens, 10_000)
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert most < 400 * len(tokens)
-    chances = grams.probabilities(tokens[:50])
-    one_by_one = [_probability(grams, int(tokens[i]), [0] * 4 + tokens[:i].tolist()) for i in range(50)]
-    np.testing.assert_allclose(chances, one_by_one)
-
-
-def test_kneser_ney_sums_to_one_and_knows_what_it_saw():
+def test_kneser_ney_sums_to_one_knows_what_it_saw_and_takes_some_hundred_bytes_a_word():
     tokens = np.random.default_rng(0).integers(0, 6, 300)
     grams = KneserNey(tokens, 7, order=3)
     for before in ((0, 1), (6, 6), (2, 6), tuple(tokens[50:52])):
@@ -119,6 +104,16 @@ def test_kneser_ney_sums_to_one_and_knows_what_it_saw():
     assert _probability(seen, 3, (1, 2)) > 0.97 and seen.perplexity(np.array([1, 2, 3] * 20)) < 1.1
     with_cache = KneserNey([1, 2, 3, 0] * 50, 5, order=2).perplexity(np.array([4] * 100), cache=True)
     assert with_cache < KneserNey([1, 2, 3, 0] * 50, 5, order=2).perplexity(np.array([4] * 100)) * 0.7
+    generator = np.random.default_rng(0)
+    tokens = np.minimum(generator.zipf(1.3, 200_000), 10_000) - 1
+    tracemalloc.start()
+    grams = KneserNey(tokens, 10_000)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 400 * len(tokens)
+    chances = grams.probabilities(tokens[:50])
+    one_by_one = [_probability(grams, int(tokens[i]), [0] * 4 + tokens[:i].tolist()) for i in range(50)]
+    np.testing.assert_allclose(chances, one_by_one)
 
 
 @pytest.mark.parametrize("name", ["rnn", "lstm", "scrn", "stack_rnn"])
@@ -202,19 +197,16 @@ def test_a_run_stopped_at_any_window_goes_on_to_the_same_numbers(tmp_path, optim
     assert_same_when_stopped(config, TextObjective, [(1, 4)], tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--set", "learning_rate=-1"], "'learning_rate' is -1"),
-        (["--set", "settings.restarts=2"], "'restarts' is no setting"),
-        (["--set", "settings.depth=2"], "unexpected keyword argument 'depth'"),
-        (["--set", "hiden=2"], "Did you mean 'hidden'"),
-        (["--set", "optimizer=adam", "learning_rate=1e30"], "Lower the learning rate"),
-        (["--seeds", "1", "1"], "each given once"),
-        (["--device", "cuda"], "is trained on the CPU"),
-    ],
+@cases(
+    (["--set", "learning_rate=-1"], "'learning_rate' is -1"),
+    (["--set", "settings.restarts=2"], "'restarts' is no setting"),
+    (["--set", "settings.depth=2"], "unexpected keyword argument 'depth'"),
+    (["--set", "hiden=2"], "Did you mean 'hidden'"),
+    (["--set", "optimizer=adam", "learning_rate=1e30"], "Lower the learning rate"),
+    (["--seeds", "1", "1"], "each given once"),
+    (["--device", "cuda"], "is trained on the CPU"),
 )
-def test_what_cannot_be_trained_is_one_error(tmp_path, flags, message, train):
+def test_what_cannot_be_trained_is_one_error(tmp_path, train, flags, message):
     folder = write_text(tmp_path / "text", (40, 5, 5))
     assert message in train(small(tmp_path, "lstm"), "--data", folder, "--output-dir", tmp_path / "runs", *flags, code=2)
 

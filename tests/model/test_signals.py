@@ -170,20 +170,17 @@ def test_the_states_of_a_batch_meet_the_targets_of_their_subtrees():
             assert targets.status[subtree].any()
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
+def test_settings_that_do_not_fit():
+    for settings, message in (
         ({"slots": 3}, "'model.hidden' is 8, which the 3 slots"),
         ({"slots": 4, "points": 6}, "'signals.points' is 6, which the 4 slots"),
         ({"value": -1.0}, "'signals.value' is -1.0"),
         ({"temperature": 0.0}, "'signals.temperature' is 0.0"),
         ({"rows": 1}, "'signals.rows' is 1"),
         ({"value": 0.0, "equivalence": 1.0}, "without the value signal"),
-    ],
-)
-def test_settings_that_do_not_fit(settings, message):
-    with pytest.raises(ConfigurationError, match=message):
-        NodeSignals(8, **{"value": 1.0, **settings}).predict_values(torch.zeros(1, 8))
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            NodeSignals(8, **{"value": 1.0, **settings}).predict_values(torch.zeros(1, 8))
 
 
 def test_another_language_with_values():

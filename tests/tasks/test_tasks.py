@@ -2,10 +2,13 @@
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from each_case import cases
+from small_runs import film_config
 from torch.nn import functional
 
 from dgl_treestack import Equation, Example, Expression, Model, Run, TreeDataset, Vocabulary
@@ -21,7 +24,6 @@ from dgl_treestack.model.dataset import measure
 from dgl_treestack.results.metrics import classification
 from dgl_treestack.results.run_result import read
 from dgl_treestack.runs import evaluation
-from dgl_treestack.runs.configuration import load
 from dgl_treestack.tasks import tasks
 from dgl_treestack.tasks.verification import Verification
 from dgl_treestack.training.start import start
@@ -105,14 +107,11 @@ def test_when_an_output_is_correct():
         assert tasks()[task](4).correct(torch.tensor(outputs), torch.tensor(targets)).tolist() == correct, task
 
 
-@pytest.mark.parametrize(
-    ("text", "tree", "target", "side"),
-    [
-        ("sin(1.5) = 0.99", "sin(1.5)", 0.99, "left"),
-        ("-1*0.3 = cos(x)", "cos(x)", -0.3, "right"),
-        ("0.3*-1 = cos(1.0)", "cos(1.0)", -0.3, "right"),
-        ("1.25 = -1*0.5", "1.25", -0.5, "left"),
-    ],
+@cases(
+    ("sin(1.5) = 0.99", "sin(1.5)", 0.99, "left"),
+    ("-1*0.3 = cos(x)", "cos(x)", -0.3, "right"),
+    ("0.3*-1 = cos(1.0)", "cos(1.0)", -0.3, "right"),
+    ("1.25 = -1*0.5", "1.25", -0.5, "left"),
 )
 def test_function_evaluation_takes_the_constant_side_as_target(text, tree, target, side):
     head = tasks()["function_evaluation"](4)
@@ -345,22 +344,10 @@ def test_what_a_program_gives_is_checked_like_a_file():
         model.prepare([Example(Equation.from_prefix("P f Word:a Word:b", pairs), "x")])
 
 
-CONFIG = """
-name = "film"
-batch_size = 2
-model = {{ name = "tree_rnn", hidden = 4, vocabulary = "train", tasks = ["{task}"] }}
-data = {{ language = "sentiment_binary", train = ["film.txt"], validation = ["film.txt"], test = ["film.txt"], {more} }}
-schedule = {{ epochs = 2 }}
-"""
-FILM = ["(3 (2 It) (4 works))", "(2 (2 A) (3 (2 neat) (2 film)))", "(2 (2 It) (2 goes))", "(1 bad)", "(0 (0 Dull) (2 film))"]
-
-
 @pytest.mark.parametrize(("task", "outputs"), [("classification", 3), ("node_classification", 6)])
 def test_training_leaves_out_what_has_no_label(tmp_path, monkeypatch, task, outputs):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "film.txt").write_text("\n".join(FILM) + "\n")
-    (tmp_path / "run.toml").write_text(CONFIG.format(task=task, more='group_by = "size", max_depth = 1'))
-    run = start(load(tmp_path / "run.toml"), 0, tmp_path / "runs", quiet=True)
+    run = start(film_config(task, group_by="size", max_depth=1), 0, tmp_path / "runs", quiet=True)
     shallow = outputs - (task == "node_classification")  # the second tree, of depth 2, has a label at one node
     result = read(run.folder)
     assert result.of("validation")["correct"].count() == shallow
@@ -372,9 +359,7 @@ def test_training_leaves_out_what_has_no_label(tmp_path, monkeypatch, task, outp
 
 def test_inspection_and_prediction_answer_at_nodes_without_a_label(tmp_path, monkeypatch, treestack):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "film.txt").write_text("\n".join(FILM) + "\n")
-    (tmp_path / "run.toml").write_text(CONFIG.format(task="node_classification", more="max_depth = 0"))
-    treestack("train", "run.toml", "--quiet")
+    start(film_config(max_depth=0), 0, Path("runs"), quiet=True)
     lines = treestack("predict", "film.txt", "--run", "runs/film-0").splitlines()
     assert len(lines) == 5 and all(line.split("\t")[0] in ("positive", "negative") and "-" not in line for line in lines)
     asked = ("film.txt", "--run", "runs/film-0", "--equation", "2", "--output", "tree.svg", "--json")

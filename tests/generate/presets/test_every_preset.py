@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 from independent_checker import complaints
+from small_runs import contents
 
 from dgl_treestack.data.formats import read
 from dgl_treestack.errors import ConfigurationError
@@ -40,10 +41,7 @@ def test_presets_are_found_by_listing_the_folder():
 def test_the_same_bytes_with_two_jobs_and_others_with_another_seed(name, tmp_path):
     for folder, seed, jobs in (("one", 3, 1), ("two", 3, 2), ("other", 4, 1)):
         produce(name, presets.SetOptions(seed, equations=LESS.get(name, 120)), tmp_path / folder, jobs)
-    first, again, other = (
-        {path.name: path.read_bytes() for path in (tmp_path / folder).iterdir() if path.is_file()}
-        for folder in ("one", "two", "other")
-    )
+    first, again, other = (contents(tmp_path / folder) for folder in ("one", "two", "other"))
     assert first == again
     made = [file for file in first if file.endswith((".gz", ".txt")) and file != "candidates.jsonl.gz"]
     assert made and all(first[file] != other[file] for file in made)

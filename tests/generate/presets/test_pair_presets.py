@@ -1,6 +1,7 @@
 from collections import Counter
 
 import pytest
+from each_case import cases
 
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.generate import presets
@@ -37,7 +38,7 @@ def test_the_counts_are_those_of_the_papers_table_and_half_of_every_depth_and_fo
     assert set(range(3, 20)) <= {example.equation.depth for example in deep}
 
 
-def test_no_family_in_two_folds_and_none_of_training_in_deep(paper, deep, made):
+def test_no_family_in_two_folds_none_of_training_in_deep_and_no_whole_side_in_training(paper, deep, made):
     deeper = made("paper-deeper").examples
     every_set = {**paper, "deep": deep, "deeper": deeper}
     families = {name: {e.family for e in examples} for name, examples in every_set.items()}
@@ -45,8 +46,6 @@ def test_no_family_in_two_folds_and_none_of_training_in_deep(paper, deep, made):
     assert not families["validation"] & families["test"] and not families["deeper"] & families["test"]
     assert {example.equation.depth for example in deeper} == {8, 9, 10}
 
-
-def test_no_whole_side_of_an_evaluation_equation_in_training(paper):
     def sides(examples, least):
         actual = [e.equation for e in examples if e.equation.depth >= least]
         return {canonical_key(side) for e in actual for side in (e.left, e.right) if side.depth >= 2}
@@ -90,11 +89,8 @@ def test_the_manifest_counts_what_was_dropped(made):
     assert {"balance", "side of an evaluation equation"} <= set(notes["pairs dropped, by gate and depth"])
 
 
-@pytest.mark.parametrize(
-    ("name", "fold", "first", "deepest"),
-    [pytest.param("deep", "test", 4, 40, marks=pytest.mark.slow), ("paper-deeper", "validation", 8, 12)],
-)
-def test_it_goes_as_deep_as_asked(name, fold, first, deepest, made):
+@cases(pytest.param("deep", "test", 4, 40, marks=pytest.mark.slow), ("paper-deeper", "validation", 8, 12))
+def test_it_goes_as_deep_as_asked(made, name, fold, first, deepest):
     depths = {example.equation.depth for example in made(name, seed=3, max_depth=deepest, equations=80).files[fold]}
     assert set(range(first, deepest + 1)) <= depths and max(depths) == deepest
     if name == "paper-deeper":
