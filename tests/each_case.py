@@ -25,6 +25,12 @@ def assert_each(check: Callable[..., None], cases: Iterable[tuple]) -> None:
     assert not failures, f"{len(failures)} of {len(names)} cases fail:\n" + "\n".join(failures)
 
 
+def assert_raises(kind: type[Exception], message: str, call: Callable, *arguments: object, **options: object) -> None:
+    """A call raises an error of a kind, in whose text a pattern is found."""
+    with pytest.raises(kind, match=message):
+        call(*arguments, **options)
+
+
 def cases(*rows: object) -> Callable[[Callable], Callable]:
     """Parametrize a test with rows of its last arguments."""
 

@@ -1,6 +1,7 @@
 """Paragraphs of a page that are written from tables."""
 
 import pytest
+from each_case import assert_raises
 
 from dgl_treestack.errors import DataError
 from dgl_treestack.results.report import lines_table
@@ -58,20 +59,17 @@ def test_sentences_say_what_the_numbers_say(tmp_path):
 
 def test_what_cannot_be_written_is_refused(tmp_path):
     file = tmp_path / "results.md"
-    with pytest.raises(DataError, match=r"results\.md: Cannot be read"):
-        page.update(file, tmp_path)
+    assert_raises(DataError, r"results\.md: Cannot be read", page.update, file, tmp_path)
     for text in ("# Results\n", PAGE.replace("<!-- end localism", "<!-- end lokalism")):
         file.write_text(text)
-        with pytest.raises(DataError, match="no such pair, or half of one"):
-            page.update(file, tmp_path)
+        assert_raises(DataError, "no such pair, or half of one", page.update, file, tmp_path)
     file.write_text(PAGE)
     with pytest.raises(DataError, match=r"localism/pairs\.csv: Cannot be read: .* `treestack reproduce localism`"):
         page.update(file, tmp_path)
     (tmp_path / "localism").mkdir()
     for content in ("a,b\n1,2\n", COLUMNS + CLEAR.replace("6.04", "many")):
         (tmp_path / "localism" / page.PAIRS).write_text(content)
-        with pytest.raises(DataError, match="Not a file of pairs"):
-            page.update(file, tmp_path)
+        assert_raises(DataError, "Not a file of pairs", page.update, file, tmp_path)
     assert file.read_text() == PAGE
 
 

@@ -6,7 +6,7 @@ import io
 import json
 
 import pytest
-from each_case import assert_each, cases
+from each_case import assert_each, assert_raises, cases
 
 from dgl_treestack import Equation, Example, Expression, Operator, Signature
 from dgl_treestack.data import formats
@@ -69,8 +69,7 @@ def test_labels_that_a_file_has_no_place_for_are_no_loss(tmp_path):
     assert again.label == "3" and again.labels == ("3", None, None)
     (listed,) = read(tmp_path, "listops", "a.tsv", "4\t[MAX 2 4 ]")
     for example, name in ((listed, "c.txt"), (dataclasses.replace(listed, labels=("4", "2", "4")), "c.tsv")):
-        with pytest.raises(DataError, match=r"Write \.jsonl"):
-            formats.write(tmp_path / name, [example])
+        assert_raises(DataError, r"Write \.jsonl", formats.write, tmp_path / name, [example])
     formats.write(tmp_path / "c.jsonl", [dataclasses.replace(listed, labels=("4", "2", "4"))])
     assert next(formats.read(tmp_path / "c.jsonl", LANGUAGES["listops"])).labels == ("4", "2", "4")
 
@@ -247,6 +246,5 @@ def test_any_word_alone_is_a_tree_that_is_read_back(tmp_path, language, word):
 def test_half_of_a_character_is_no_text_of_a_word():
     trees = (lambda: Expression.leaf("Word", "a\ud800", LISTS), lambda: Expression.parse("[SM \udfff 1 ]", LISTS))
     for tree in (*trees, lambda: Expression.from_prefix("Word:\ud800", LISTS)):
-        with pytest.raises(ExpressionError, match=r"The text '.*\\ud.*' has half of a character"):
-            tree()
+        assert_raises(ExpressionError, r"The text '.*\\ud.*' has half of a character", tree)
     assert Expression.parse('[SM "\\ud83c\\udfbb" 1 ]', LISTS).texts[1] == "\N{VIOLIN}"

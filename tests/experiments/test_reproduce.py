@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import polars as pl
 import pytest
+from each_case import assert_raises
 from small_runs import write_data
 from tables import table_of
 
@@ -103,8 +104,7 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
 
     assert reproduce(["localism"], "tiny", output, seeds=[0, 1, 7], train=False) == 0
     assert rows_of(output / "localism" / "table.csv")[0]["seeds"] == "0 1", "seed 7 is not there and was not made"
-    with pytest.raises(ConfigurationError, match="each given once"):
-        reproduce(["localism"], "tiny", output, seeds=[0, 0])
+    assert_raises(ConfigurationError, "each given once", reproduce, ["localism"], "tiny", output, seeds=[0, 0])
 
     def state():
         times = {path: path.stat().st_mtime_ns for path in (output / "runs").glob("*/DONE")}
@@ -114,8 +114,7 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
     assert len(before[0]) == 8 and reproduce(["productivity"], "tiny", output) == 0 and state() == before
 
     write_data(tiny / "test.jsonl", 160, 77, "test")
-    with pytest.raises(ConfigurationError, match="has changed since"):
-        reproduce(["productivity"], "tiny", output)
+    assert_raises(ConfigurationError, "has changed since", reproduce, ["productivity"], "tiny", output)
 
 
 @pytest.mark.slow
@@ -204,8 +203,7 @@ def test_records_that_do_not_belong_together_are_refused(tiny):
 
 
 def test_what_is_missing_is_listed_and_a_row_may_need_fewer_seeds(tiny, monkeypatch):
-    with pytest.raises(ConfigurationError, match="Unknown scale of algorithmic 'large'"):
-        missing(["algorithmic"], "large", tiny)
+    assert_raises(ConfigurationError, "Unknown scale of algorithmic 'large'", missing, ["algorithmic"], "large", tiny)
     listed = missing(["all"], "tiny", tiny / "out")
     assert len(listed) == len(set(listed)) > 20 and [name[-1] for name in listed] == sorted(name[-1] for name in listed)
     assert not (tiny / "out").exists()
@@ -271,10 +269,8 @@ def test_protocols_share_runs_may_have_a_set_of_their_own_and_nested_shares_of_t
 
 
 def test_unknown_names_and_missing_data(tmp_path, monkeypatch):
-    with pytest.raises(ConfigurationError, match="Unknown protocol 'localisms'"):
-        reproduce(["localisms"], "smoke", tmp_path)
-    with pytest.raises(ConfigurationError, match="Unknown scale 'hour'"):
-        reproduce(["localism"], "hour", tmp_path)
+    assert_raises(ConfigurationError, "Unknown protocol 'localisms'", reproduce, ["localisms"], "smoke", tmp_path)
+    assert_raises(ConfigurationError, "Unknown scale 'hour'", reproduce, ["localism"], "hour", tmp_path)
     monkeypatch.chdir(tmp_path)
     assert len(missing(["algorithmic"], "day", tmp_path)) == 77, "it needs no data"
     for name in ("paper", "paper-labels"):

@@ -1,6 +1,7 @@
 import pickle
 
 import pytest
+from each_case import assert_raises
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,8 +67,7 @@ def test_labels_by_the_rules_of_a_language():
     numbers = from_dict({"name": "n", "classes": "numbers", "operators": {"f": 1}})
     assert [label_of(text, numbers) for text in ("2", -1.5, "-", "1e3")] == [2.0, -1.5, None, 1000.0]
     for signature, label in ((language, "4"), (language, True), (numbers, "inf"), (numbers, True), (numbers, "x")):
-        with pytest.raises(DataError, match="label"):
-            label_of(label, signature)
+        assert_raises(DataError, "label", label_of, label, signature)
 
 
 def test_languages_are_registered_and_found(tmp_path):
@@ -76,12 +76,9 @@ def test_languages_are_registered_and_found(tmp_path):
     del languages()["test of languages"]
     with pytest.raises(ConfigurationError, match="another language 'logic'"):
         register_language(Signature("logic", (Operator("f", 1),), words=True))
-    with pytest.raises(ConfigurationError, match=r"no dgl_treestack\.Signature"):
-        register_language("logic")
-    with pytest.raises(ConfigurationError, match=r"Unknown language 'listop'\. Did you mean 'listops'"):
-        find("listop")
-    with pytest.raises(ConfigurationError, match="cannot be read"):
-        find(str(tmp_path / "none.toml"))
+    assert_raises(ConfigurationError, r"no dgl_treestack\.Signature", register_language, "logic")
+    assert_raises(ConfigurationError, r"Unknown language 'listop'\. Did you mean 'listops'", find, "listop")
+    assert_raises(ConfigurationError, "cannot be read", find, str(tmp_path / "none.toml"))
     assert from_dict({"name": "x", "operators": {"f": 1}}).notation == "brackets"
 
 

@@ -4,7 +4,7 @@ from fractions import Fraction
 import networkx as nx
 import pytest
 import sympy
-from each_case import assert_each, cases
+from each_case import assert_each, assert_raises, cases
 from hypothesis import given
 from hypothesis import strategies as st
 from trees import expressions, random_equation
@@ -82,8 +82,7 @@ def test_whatever_is_accepted_comes_back_as_written(kind, text):
 )
 def test_a_constant_has_one_text(kind, text, own):
     for make in (lambda: Expression.leaf(kind, text), lambda: Expression.from_prefix(f"{kind}:{text}")):
-        with pytest.raises(ExpressionError, match=f"{kind!r} has the text {own!r}, found .* Leave it out"):
-            make()
+        assert_raises(ExpressionError, f"{kind!r} has the text {own!r}, found .* Leave it out", make)
     assert Expression.from_prefix(f"{kind}:{own}") == Expression.leaf(kind) == Expression.parse(f"{kind}({own})")
 
 
@@ -93,8 +92,7 @@ def test_another_signature_brings_its_own_operators():
     assert tree.children(0) == (1, 2, 4)
     assert str(tree) == "MAX(1, NOT(2), 3)"
     assert Expression.from_prefix(tree.prefix(), lists) == tree
-    with pytest.raises(ExpressionError, match="Say how many: MAX/3"):
-        Expression.from_prefix("MAX Integer:1", lists)
+    assert_raises(ExpressionError, "Say how many: MAX/3", Expression.from_prefix, "MAX Integer:1", lists)
 
 
 PLAIN = [("Symbol", "x"), ("Integer", "2"), ("Half", "1/2"), ("NegativeOne", "-1"), ("Pi", "pi"), ("Rational", "2/5")]

@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import asdict
 
 import pytest
-from each_case import cases
+from each_case import assert_raises, cases
 from small_runs import contents
 
 from dgl_treestack.data import formats
@@ -90,8 +90,7 @@ def test_options_out_of_range_are_errors(tmp_path):
         (SetOptions(seed=0, equations=10**9), 1, "from 0 to 10000000"),
         (SetOptions(seed=0), 0, "jobs is 0"),
     ):
-        with pytest.raises(ConfigurationError, match=message):
-            produce(NAME, options, tmp_path / "new", jobs)
+        assert_raises(ConfigurationError, message, produce, NAME, options, tmp_path / "new", jobs)
     assert not (tmp_path / "new").exists()
 
 
@@ -118,8 +117,7 @@ def test_parts_are_kept_and_a_damaged_one_is_named_and_made_again_when_it_is_gon
     part = sorted((stopped / "parts").glob("*.gz"))[3]
     if damage:
         part.write_bytes(damage(part.read_bytes()))
-        with pytest.raises(DataError, match=f"{part.name}: This part is damaged. Delete it"):
-            produce(NAME, OPTIONS, stopped)
+        assert_raises(DataError, f"{part.name}: This part is damaged. Delete it", produce, NAME, OPTIONS, stopped)
         part.unlink()
     produce(NAME, OPTIONS, stopped)
     assert contents(stopped) == contents(finished)

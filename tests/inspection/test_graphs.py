@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from each_case import cases
+from each_case import assert_raises, cases
 from every_cell import VOCABULARY, make, some_trees
 
 from dgl_treestack import MATH, Equation, Example, Expression, Vocabulary, _dgl, cli, describe, dgl, to_networkx
@@ -92,12 +92,10 @@ def test_names_that_cannot_be_read():
     short = torch.zeros(2, 3, dtype=torch.uint8)
     for values, message in ((short.float(), "torch.uint8|64 bytes"), (short, "holds 64 bytes"), (no_text, "no UTF-8")):
         batch.ndata["text"] = values
-        with pytest.raises(GraphError, match=message):
-            rows(batch, MATH, VOCABULARY)
+        assert_raises(GraphError, message, rows, batch, MATH, VOCABULARY)
     del batch.ndata["text"]
     batch.ndata["token"] = torch.tensor([-1, 99])
-    with pytest.raises(GraphError, match="token = 99"):
-        rows(batch, MATH, VOCABULARY)
+    assert_raises(GraphError, "token = 99", rows, batch, MATH, VOCABULARY)
     lists, words = find("listops"), Vocabulary.of_words("12")
     batch = graph.from_expressions([Expression.parse("[MAX 1 2 ]", lists)], words)
     del batch.ndata["text"]
@@ -133,8 +131,7 @@ def test_graphml_round_trip(tmp_path):
         read = {name: json.loads(value) if isinstance(data[name], list) else value for name, value in back.nodes[node].items()}
         assert read == {name: value for name, value in data.items() if value is not None}
     network.nodes[1]["text"] = "a\x01"
-    with pytest.raises(DataError, match="GraphML cannot hold"):
-        write_graphml(network, tmp_path / "b.graphml")
+    assert_raises(DataError, "GraphML cannot hold", write_graphml, network, tmp_path / "b.graphml")
     assert [path.name for path in tmp_path.iterdir()] == ["a.graphml"]
 
 

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
-from each_case import cases
+from each_case import assert_raises, cases
 from small_runs import assert_same_when_stopped
 
 from dgl_treestack.errors import ConfigurationError, DataError
@@ -80,11 +80,9 @@ def test_what_looks_like_the_penn_treebank_has_to_be_all_of_it(tmp_path):
     for part in PARTS:
         (tmp_path / f"ptb.{part}.txt").write_text(" ".join(words) + "\n")
         (tmp_path / f"ptb.char.{part}.txt").write_text("a b c\n")
-    with pytest.raises(DataError, match="looks like the Penn Treebank"):
-        WordCorpus.read(tmp_path)
+    assert_raises(DataError, "looks like the Penn Treebank", WordCorpus.read, tmp_path)
     (tmp_path / "ptb.train.txt").write_text("\ufeff" + " ".join(words[-6_000:]) + "\n")  # cut, and with a mark of byte order
-    with pytest.raises(DataError, match="'words': 6001"):
-        WordCorpus.read(tmp_path)
+    assert_raises(DataError, "'words': 6001", WordCorpus.read, tmp_path)
     (tmp_path / "ptb.train.txt").write_text(" ".join(words[-4_000:]) + "\n")
     assert len(WordCorpus.read(tmp_path).words) == 4_001, "a text of one's own"
 
@@ -143,8 +141,7 @@ def test_scrn_changes_slowly_where_it_should():
         slow = 0.1 * x[t] @ cell.U[3:].T + 0.9 * slow
         fast = torch.sigmoid(slow @ cell.P.T + x[t] @ cell.U[:3].T + fast @ cell.R.T)
         torch.testing.assert_close(h[t], torch.cat([fast, slow], dim=-1))
-    with pytest.raises(ConfigurationError, match="'context' is 5"):
-        SCRN(3, 5, context=5)
+    assert_raises(ConfigurationError, "'context' is 5", SCRN, 3, 5, context=5)
 
 
 def small(folder, model, **changes):

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 import torch
+from each_case import assert_raises
 from small_runs import small_config
 
 from dgl_treestack import Cell, Equation, Model, Task, cells, load, pretrained, tasks
@@ -30,10 +31,8 @@ def test_scores_of_texts_and_trees():
     batch = graph.from_expressions([Equation.parse(text) for text in texts], model.vocabulary)
     torch.testing.assert_close(scores, model.eval()(batch))
     assert model.score([]).shape == (0,)
-    with pytest.raises(ExpressionError, match="column"):
-        model.score("x + = y")
-    with pytest.raises((VocabularyError, ValueError), match="no row for Symbol 'theta'"):
-        model.score("theta = x")
+    assert_raises(ExpressionError, "column", model.score, "x + = y")
+    assert_raises((VocabularyError, ValueError), "no row for Symbol 'theta'", model.score, "theta = x")
 
 
 def test_states_are_those_of_propagate():
@@ -55,8 +54,7 @@ def test_models_by_name_and_by_folder(tmp_path):
     run = start(small_config(tmp_path, schedule={"epochs": 1}), 0, tmp_path, quiet=True)
     torch.testing.assert_close(load(run.folder).score("x = y"), run.load_model().score("x = y"))
     assert load(str(run.folder), torch.float64).score("x = y").dtype == torch.float64
-    with pytest.raises(CheckpointError, match=r"tree_smv is no folder of a run. .* Did you mean 'tree_smu'"):
-        load("tree_smv")
+    assert_raises(CheckpointError, r"tree_smv is no folder of a run. .* Did you mean 'tree_smu'", load, "tree_smv")
 
 
 class Summed(TreeRNN):
@@ -78,8 +76,7 @@ def test_a_registered_cell_has_a_name_for_models_and_configurations(tmp_path, cl
         (lambda: Model.build(dict, 5), "no class derived from"),
         (lambda: Model.build("lstm", 4), "'lstm' is the name of a registered cell and of a sequence or attention"),
     ):
-        with pytest.raises(ConfigurationError, match=message):
-            call()
+        assert_raises(ConfigurationError, message, call)
 
 
 def test_a_registered_task_has_a_name_for_models(clean_registries):
@@ -96,8 +93,7 @@ def test_a_registered_task_has_a_name_for_models(clean_registries):
     assert model.score("x = x").item() == pytest.approx(1.0)
     with pytest.raises(ConfigurationError, match="another task 'verification'"):
         tasks.register_task(type("Other", (Verification,), {}))
-    with pytest.raises(ConfigurationError, match="no class derived from"):
-        tasks.register_task(dict)
+    assert_raises(ConfigurationError, "no class derived from", tasks.register_task, dict)
 
 
 def test_entry_points_of_other_packages(tmp_path, monkeypatch, caplog, clean_registries):
@@ -138,10 +134,8 @@ def test_entry_points_of_other_packages(tmp_path, monkeypatch, caplog, clean_reg
 def test_an_encoder_has_no_signals_and_no_unknown_engine():
     model = Model.build("lstm", 4, seed=0)
     batch = graph.from_expressions([Equation.parse("x = y")], model.vocabulary)
-    with pytest.raises(ConfigurationError, match="has no signals, such as 'push'"):
-        model(batch, signals=["push"])
-    with pytest.raises(ConfigurationError, match="Unknown engine 'fast'"):
-        model(batch, "fast")
+    assert_raises(ConfigurationError, "has no signals, such as 'push'", model, batch, signals=["push"])
+    assert_raises(ConfigurationError, "Unknown engine 'fast'", model, batch, "fast")
 
 
 # Dynamo hides this warning, but not where warnings are errors

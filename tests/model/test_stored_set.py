@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from each_case import assert_raises
 from every_cell import VOCABULARY, some_trees, traced
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -145,11 +146,9 @@ def test_columns_of_a_file_that_has_changed_are_replaced(tmp_path):
     (columns,) = folder.iterdir()
     with (columns / "nodes.bin").open("ab") as file:
         file.write(b"x")
-    with pytest.raises(DataError, match="columns are damaged"):
-        stored(model, examples[:4], tmp_path)
+    assert_raises(DataError, "columns are damaged", stored, model, examples[:4], tmp_path)
     (columns / MANIFEST).write_text("{")
-    with pytest.raises(DataError, match="columns are damaged"):
-        stored(model, examples[:4], tmp_path)
+    assert_raises(DataError, "columns are damaged", stored, model, examples[:4], tmp_path)
 
 
 def test_what_cannot_be_on_disk_is_said(tmp_path, monkeypatch):
@@ -167,8 +166,7 @@ def test_what_cannot_be_on_disk_is_said(tmp_path, monkeypatch):
         data = {"train": model.dataset(config.data.train)}
         start(config, 0, tmp_path, data=data, columns="disk", quiet=True)
     monkeypatch.setattr(type(model.heads["verification"]), "__module__", "theirs")  # as if it were a user's
-    with pytest.raises(ConfigurationError, match="'verification' has changed"):
-        stored(model, examples, tmp_path)
+    assert_raises(ConfigurationError, "'verification' has changed", stored, model, examples, tmp_path)
 
 
 @pytest.mark.slow

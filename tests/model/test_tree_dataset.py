@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from each_case import assert_raises
 from small_runs import small_config, write_data
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.utils.data import DataLoader, Subset
@@ -113,12 +114,9 @@ def test_examples_in_memory_things_that_are_none_and_a_place_that_cannot_be_writ
     dataset = TreeDataset(examples, save_dir=tmp_path)
     assert len(dataset) == 2 and dataset[1][1].isnan() and not list(tmp_path.rglob(MANIFEST))
     assert len(pickle.loads(pickle.dumps(dataset))) == 2
-    with pytest.raises(ConfigurationError, match="made of files, or of examples"):
-        TreeDataset([file, examples[0]], save_dir=tmp_path)
-    with pytest.raises(ConfigurationError, match="Unknown task 'sorting'"):
-        TreeDataset(file, tasks=["sorting"], save_dir=tmp_path)
-    with pytest.raises(DataError, match="Cannot be read"):
-        TreeDataset(str(tmp_path / "missing.jsonl"), save_dir=tmp_path)
+    assert_raises(ConfigurationError, "made of files, or of examples", TreeDataset, [file, examples[0]], save_dir=tmp_path)
+    assert_raises(ConfigurationError, "Unknown task 'sorting'", TreeDataset, file, tasks=["sorting"], save_dir=tmp_path)
+    assert_raises(DataError, "Cannot be read", TreeDataset, str(tmp_path / "missing.jsonl"), save_dir=tmp_path)
     (tmp_path / "taken").write_text("")
     dataset = TreeDataset(file, save_dir=tmp_path / "taken")
     assert len(dataset) == 40 and "are not kept" in caplog.text

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+from each_case import assert_raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_runs import small_config
@@ -91,19 +92,15 @@ def test_what_runs_have_in_common_is_stored_once_and_a_long_test_set_takes_few_b
 
 def test_damaged_files_are_refused(run, tmp_path):
     path = tmp_path / "records.parquet"
-    with pytest.raises(DataError, match=r"records.parquet: Cannot be read: No such file"):
-        archive.read(path)
+    assert_raises(DataError, r"records.parquet: Cannot be read: No such file", archive.read, path)
     archive.write(path, [run])
     content = path.read_bytes()
     for damaged in (b"", content[: len(content) // 2], b"no archive", content.replace(b"PAR1", b"PAR2")):
         path.write_bytes(damaged)
-        with pytest.raises(DataError, match="Make it again"):
-            archive.read(path)
+        assert_raises(DataError, "Make it again", archive.read, path)
     table = run.answers.with_columns(run=pl.lit(0))
     for description in ({}, {"runs": "[{}]"}, {"runs": "3"}, {"runs": "[null]"}, {"runs": "{"}):
         records.write(path, table, description)
-        with pytest.raises(DataError, match="Not a complete file of records"):
-            archive.read(path)
+        assert_raises(DataError, "Not a complete file of records", archive.read, path)
     records.write(path, table.drop("pair"), {"runs": json.dumps([{"config": "", "seed": 0, "about": {}}])})
-    with pytest.raises(DataError, match="no column 'pair'"):
-        archive.read(path)
+    assert_raises(DataError, "no column 'pair'", archive.read, path)

@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 import torch
-from each_case import assert_each
+from each_case import assert_each, assert_raises
 
 from dgl_treestack import MATH, Equation, Example, Run
 from dgl_treestack.cli.verify import verify
@@ -57,8 +57,7 @@ def test_stack_size_can_be_chosen_and_is_recorded(tmp_path):
         ("other", {"stack_size": 0}, "'stack_size' is 0"),
         ("run", {}, "is not empty"),
     ):
-        with pytest.raises(ConfigurationError, match=message):
-            import_checkpoint(tmp_path / "a.checkpoint", tmp_path / folder, **options)
+        assert_raises(ConfigurationError, message, import_checkpoint, tmp_path / "a.checkpoint", tmp_path / folder, **options)
         assert not (tmp_path / "other").exists()
 
 
@@ -89,8 +88,7 @@ def test_a_malicious_pickle_is_refused_and_does_not_run(tmp_path, legacy):
         path.write_bytes(pickle.dumps(payload))
     else:
         torch.save(payload, path, _use_new_zipfile_serialization=not legacy)
-    with pytest.raises(CheckpointError, match="nothing in it was run"):
-        import_checkpoint(path, tmp_path / "run")
+    assert_raises(CheckpointError, "nothing in it was run", import_checkpoint, path, tmp_path / "run")
     assert not trace.exists()
     assert not (tmp_path / "run").exists()
 
@@ -100,8 +98,7 @@ def test_other_files_are_refused(tmp_path):
 
     def check(content, message):
         path.write_bytes(content) if isinstance(content, bytes) else torch.save(content, path)
-        with pytest.raises(CheckpointError, match=message):
-            import_checkpoint(path, tmp_path / "run")
+        assert_raises(CheckpointError, message, import_checkpoint, path, tmp_path / "run")
 
     cases = [(str(content), content, "refused") for content in (b"", b"not a checkpoint at all", b"{}")]
     cases += [
@@ -111,8 +108,7 @@ def test_other_files_are_refused(tmp_path):
         ("of another size", {**tensors, "Pow.linear.bias": torch.zeros(7)}, "does not fit"),
     ]
     assert_each(check, cases)
-    with pytest.raises(CheckpointError, match="does not exist"):
-        import_checkpoint(tmp_path / "absent", tmp_path / "run")
+    assert_raises(CheckpointError, "does not exist", import_checkpoint, tmp_path / "absent", tmp_path / "run")
 
 
 def test_odd_numbers_and_an_archive_that_expands_are_one_error(tmp_path):
@@ -121,9 +117,7 @@ def test_odd_numbers_and_an_archive_that_expands_are_one_error(tmp_path):
     odd = [torch.ones(2, dtype=torch.complex64), torch.ones(2, dtype=torch.int64), torch.tensor([1.0, float("nan")])]
     for tensor in (*odd, torch.ones(1).expand(10**15), torch.eye(2).to_sparse()):
         torch.save({"a": tensor}, path)
-        with pytest.raises(CheckpointError, match="numbers of type"):
-            read_checkpoint(path)
+        assert_raises(CheckpointError, "numbers of type", read_checkpoint, path)
     with zipfile.ZipFile(tmp_path / "bomb", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("archive/data.pkl", b"0" * 200_000_000)
-    with pytest.raises(CheckpointError, match="expands to 200000000 bytes"):
-        read_checkpoint(tmp_path / "bomb")
+    assert_raises(CheckpointError, "expands to 200000000 bytes", read_checkpoint, tmp_path / "bomb")

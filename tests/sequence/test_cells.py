@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 import torch
-from each_case import cases
+from each_case import assert_raises, cases
 from stack_rnn_golden import GOLDEN, of_the_program
 
 from dgl_treestack import Equation, Example, Model
@@ -124,8 +124,7 @@ def test_a_state_with_too_few_rows_and_second_derivatives_are_errors():
     cell = built("stack_rnn")
     x = draw(9, 2, 3).requires_grad_()
     state = cell.start(2)
-    with pytest.raises(ConfigurationError, match="have 1 rows; h reads 2"):
-        cell.unroll(x, {**state, "stack": state["stack"][:, :, :1]})
+    assert_raises(ConfigurationError, "have 1 rows; h reads 2", cell.unroll, x, {**state, "stack": state["stack"][:, :, :1]})
     (gradient,) = torch.autograd.grad(cell.unroll(x)[0].sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="method `step` of a sequence cell"):
         gradient.sum().backward()
@@ -202,5 +201,4 @@ def test_restarts_are_nets_of_their_own_and_an_unroll_goes_on_where_it_stopped(n
     (lambda: Model.build("lstm", 4).prepare([Example(Equation.parse("x = 1.29"), 1, "a")]), r"Number 1.29 has no row"),
 )
 def test_settings_are_checked_and_an_encoder_has_no_row_for_a_number(make, message):
-    with pytest.raises(DataError if "row" in message else ConfigurationError, match=message):
-        make()
+    assert_raises(DataError if "row" in message else ConfigurationError, message, make)

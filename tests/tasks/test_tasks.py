@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from each_case import cases
+from each_case import assert_raises, cases
 from small_runs import film_config
 from torch.nn import functional
 
@@ -90,13 +90,11 @@ def test_settings_of_a_head():
         ({"verification": {"compare": "slots", "slots": 3}}, "the 3 slots of the head"),
         ({"regression": {}}, "Unknown task 'regression'"),
     ):
-        with pytest.raises(ConfigurationError, match=message):
-            Model.build("tree_slots", 8, slots=2, head_settings=head_settings)
+        assert_raises(ConfigurationError, message, Model.build, "tree_slots", 8, slots=2, head_settings=head_settings)
     settings = {"classification": {"slots": 2}}
     with pytest.raises(ConfigurationError, match="Task 'classification': Unknown setting of the head 'slots'"):
         Model.build("tree_lstm_child_sum", 8, tasks="classification", signature="listops", head_settings=settings)
-    with pytest.raises(ConfigurationError, match="Did you mean 'verification'"):
-        make("verificaton")
+    assert_raises(ConfigurationError, "Did you mean 'verification'", make, "verificaton")
 
 
 def test_when_an_output_is_correct():
@@ -161,8 +159,7 @@ def test_a_task_that_does_not_answer_for_each_output_is_named(method):
     model.heads["verification"] = Wide(5).double()
     _, batch, output = everything(model, [example("x = x"), example("x = y")])
     message = rf"Wide\.{method} returned the shape \(2, 2\) for outputs \(2, 1\) and targets \(2,\)"
-    with pytest.raises(RuntimeError, match=message):
-        (model.losses if method == "loss" else model.correct)(output, batch)
+    assert_raises(RuntimeError, message, model.losses if method == "loss" else model.correct, output, batch)
 
 
 def test_a_language_by_name():
@@ -257,8 +254,7 @@ def test_class_weights_scale_the_loss():
         ("classification", PHRASES, {"good": "x"}, "must be a number from 0 on"),
         ("regression", SUMS, {"good": 1.0}, "has no classes that 'model.class_weights' could weigh"),
     ):
-        with pytest.raises(ConfigurationError, match=message):
-            model_of(task, language, class_weights=weights)
+        assert_raises(ConfigurationError, message, model_of, task, language, class_weights=weights)
 
 
 def test_regression():
@@ -275,10 +271,8 @@ def test_regression():
     message = "file:3: The label 'good' is the name of a class, and the task 'regression' needs numbers"
     with pytest.raises(DataError, match=message):
         head.prepare(Example(Expression.parse("c", SUMS), "good", source="file:3"))
-    with pytest.raises(ConfigurationError, match="The labels of the language 'phrases' are no numbers"):
-        model_of("regression", PHRASES)
-    with pytest.raises(ConfigurationError, match="has no classes"):
-        model_of("classification", SUMS)
+    assert_raises(ConfigurationError, "The labels of the language 'phrases' are no numbers", model_of, "regression", PHRASES)
+    assert_raises(ConfigurationError, "has no classes", model_of, "classification", SUMS)
 
 
 def test_a_regression_run_keeps_the_epoch_of_the_smallest_loss(tmp_path, monkeypatch, treestack):
@@ -336,8 +330,7 @@ def test_what_a_program_gives_is_checked_like_a_file():
         (Example(tree, labels=("god", "bad", None)), "Unknown class 'god'. Did you mean 'good'"),
         (Example(tree, "god"), "Unknown class 'god'"),
     ):
-        with pytest.raises(DataError, match=message):
-            model.prepare([example])
+        assert_raises(DataError, message, model.prepare, [example])
     pairs = from_dict({"name": "p", "classes": ["x", "y"], "root": "P", "operators": {"f": 1, "P": 2}})
     model = model_of("node_classification", pairs)
     with pytest.raises(DataError, match="fits none of the model's tasks"):
