@@ -6,7 +6,7 @@ import io
 import json
 
 import pytest
-from each_case import assert_each, assert_raises, cases
+from each_case import assert_raises, cases
 
 from dgl_treestack import Equation, Example, Expression, Operator, Signature
 from dgl_treestack.data import formats
@@ -88,8 +88,12 @@ def jsonl(**entries):
 
 
 BARE = "(- (- a) (- b))"
+GOOD = {language: line for language, _, line, *_ in reversed(PUBLISHED)}  # the first one of each
+GOOD["pairs"] = "3\t(- (- It) (- works))\t(- a)"
+
+
 # language, file, line -> what the error says
-BROKEN = [
+@cases(
     ("sentiment", "a.txt", "(", "1 bracket"),
     ("sentiment", "a.txt", "()", "begins with a label"),
     ("sentiment", "a.txt", ")", "closes nothing"),
@@ -148,23 +152,14 @@ BROKEN = [
     ("pairs", "a.tsv", "0\t(3 (2 It) (4 works))\t(- a)", "The trees of a pair have no labels at their nodes"),
     ("pairs", "a.tsv", "0\t(z (- It) (- works))\t(- a)", "Unknown label.*'z'"),
     ("sentiment", "a.jsonl", jsonl(label="5"), "Unknown label"),
-]
-GOOD = {language: line for language, _, line, *_ in reversed(PUBLISHED)}  # the first one of each
-GOOD["pairs"] = "3\t(- (- It) (- works))\t(- a)"
-
-
-def test_every_broken_line_is_refused_with_file_and_line(tmp_path):
-    def assert_refused(language, file, line, message):
-        good = GOOD[language]
-        if file.endswith(".tsv") and "\t" not in good:
-            good = f"3\t{good}"
-        if file.endswith(".jsonl"):
-            good = jsonl() if language == "sentiment" else jsonl(text="[MAX 3 ]", signature=language, label=3)
-        with pytest.raises(DataError, match=message) as caught:
-            read(tmp_path, language, file, f"{good}\r", "", line)
-        assert str(caught.value).startswith(f"{tmp_path / file}:3: ")
-
-    assert_each(assert_refused, [(f"{language} {line}", language, file, line, said) for language, file, line, said in BROKEN])
+)
+def test_every_broken_line_is_refused_with_file_and_line(tmp_path, language, file, line, message):
+    good = GOOD[language]
+    if file.endswith(".tsv") and "\t" not in good:
+        good = f"3\t{good}"
+    if file.endswith(".jsonl"):
+        good = jsonl() if language == "sentiment" else jsonl(text="[MAX 3 ]", signature=language, label=3)
+    assert_raises(DataError, f"^{tmp_path / file}:3: .*{message}", read, tmp_path, language, file, f"{good}\r", "", line)
 
 
 LISTS, LOGIC, SENTIMENT = find("listops"), find("logic"), find("sentiment")

@@ -104,7 +104,7 @@ def test_names_that_cannot_be_read():
     assert [row["name"] for row in describe(batch, lists, words)] == ["MAX", "1", "2"]
 
 
-def test_networkx_has_it_all_and_is_read_back():
+def test_networkx_has_it_all_and_is_read_back_also_from_graphml(tmp_path):
     trees = some_trees(2, 6)
     batch = batch_of(trees)
     network = to_networkx(batch)
@@ -119,9 +119,6 @@ def test_networkx_has_it_all_and_is_read_back():
         assert networkx.read(network.subgraph({root, *nx.ancestors(network, root)})).prefix() == tree.prefix()
     network = to_networkx(shared(same=True), MATH, VOCABULARY)
     assert list(network.edges(data="slot")) == [(1, 0, [0, 1])]
-
-
-def test_graphml_round_trip(tmp_path):
     batch = batch_of(EQUATIONS)
     network = to_networkx(batch)
     write_graphml(network, tmp_path / "a.graphml")

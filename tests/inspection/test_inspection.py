@@ -130,18 +130,7 @@ def test_models_that_read_different_trees_are_not_compared(tmp_path):
         inspect(str(tmp_path / "numeric.jsonl"), run=(tmp_path / "one-0", tmp_path / "other-0"), limit=0)
 
 
-def test_difference_of_actions():
-    tree, record = Equation.parse("x + 1 = x"), {}
-    gates = dict.fromkeys(("push", "pop"), np.array([np.nan, 0.5, np.nan, np.nan, np.nan]))
-    first, second, without = (
-        traces.Trace(tree, record, np.zeros((5, 2)), {}, given)
-        for given in (gates, {**gates, "noop": np.array([np.nan, 1.0, 0, 0, 0])}, {})
-    )
-    assert traces.difference(first, second)[1] == pytest.approx(0.5) and traces.difference(first, first)[1] == 0
-    assert np.isnan(traces.difference(first, without)).all()
-
-
-def test_outline_has_a_line_per_node_and_says_where_models_part(file, rnn):
+def test_outline_has_a_line_per_node_and_says_where_models_part_by_the_difference_of_actions(file, rnn):
     examples = list(formats.read(file))
     traces_of_model = {"smu": traces.make(Run.open(SMU), examples), "rnn": traces.make(rnn, examples)}
     lines = trace_views.outline({name: batch[0] for name, batch in traces_of_model.items()}).splitlines()
@@ -153,6 +142,14 @@ def test_outline_has_a_line_per_node_and_says_where_models_part(file, rnn):
     table = trace_views.correctness_table(traces_of_model)
     counts = [int(line.split()[-3]) for line in table.splitlines()[1:]]
     assert table.startswith("3 equations with labels") and sum(counts) == 3
+    tree, record = Equation.parse("x + 1 = x"), {}
+    gates = dict.fromkeys(("push", "pop"), np.array([np.nan, 0.5, np.nan, np.nan, np.nan]))
+    first, second, without = (
+        traces.Trace(tree, record, np.zeros((5, 2)), {}, given)
+        for given in (gates, {**gates, "noop": np.array([np.nan, 1.0, 0, 0, 0])}, {})
+    )
+    assert traces.difference(first, second)[1] == pytest.approx(0.5) and traces.difference(first, first)[1] == 0
+    assert np.isnan(traces.difference(first, without)).all()
 
 
 def test_a_cell_with_two_stacks_is_shown_with_both(file, tmp_path):
