@@ -29,8 +29,6 @@ from dgl_treestack.training import loop
 from dgl_treestack.training.start import start
 from dgl_treestack.training.streams import StreamObjective
 
-TRAINED = GOLDEN["trained_anbn"]
-
 
 def train(task, net, recipe, seed):
     phase = Phase(task, net, recipe, seed)
@@ -44,23 +42,19 @@ def drawn_net(cell, seed):
     return net
 
 
-@pytest.fixture(scope="module")
-def authors_net():
-    """The net that the authors' program trained on a^n b^n, as one restart."""
-    case = {"weights": {name: TRAINED[name] for name in "UADPV"}, "k": 2, "stack_size": 200}
-    case |= dict.fromkeys(("noop", "use_R", "hard"), False)
-    cell, output = of_the_program(case)
+def test_the_authors_net_is_right_for_every_size_from_empty_stacks_and_in_a_stream():
+    """The net that the authors' program trained on a^n b^n, as one restart.
+
+    In the stream 200 sequences of every size without a pause, as in their program, where all are right up to size 25.
+    """
+    trained = {"weights": {name: GOLDEN["trained_anbn"][name] for name in "UADPV"}, "k": 2, "stack_size": 200}
+    cell, output = of_the_program(trained | dict.fromkeys(("noop", "use_R", "hard"), False))
     net = Net(StackRNN(cell.inputs, cell.hidden, stacks=1, capacity=200, restarts=1)).double()
     weights = {f"cell.{name}": value for name, value in cell.state_dict().items()} | {"V": output}
     net.load_state_dict({name: value.unsqueeze(0) for name, value in weights.items()})
-    return net
-
-
-def test_the_authors_net_is_right_for_every_size_from_empty_stacks_and_in_a_stream(authors_net):
-    """In the stream 200 sequences of every size without a pause, as in their program, where all are right up to size 25."""
-    shares = testing.share_correct(tasks()["anbn"], authors_net, range(2, 60), "emptied", 0)
-    assert shares.tolist() == [[1.0] * 58]
-    assert testing.share_correct(tasks()["anbn"], authors_net, range(2, 7), "stream", 0, repeats=200).tolist() == [[1.0] * 5]
+    task = tasks()["anbn"]
+    assert testing.share_correct(task, net, range(2, 60), "emptied", 0).tolist() == [[1.0] * 58]
+    assert testing.share_correct(task, net, range(2, 7), "stream", 0, repeats=200).tolist() == [[1.0] * 5]
 
 
 @pytest.mark.slow

@@ -182,7 +182,7 @@ def test_examples_of_a_language_are_read_back(tmp_path, suffix):
         assert again[-1].source == f"{path}:{len(examples)}"
 
 
-QUOTED = [
+@cases(
     (LISTS, '3\t"[SM 1 2 ]"', "3\t[SM 1 2 ]"),
     (LISTS, '"3"\t"[SM 1 2 ]"', "3\t[SM 1 2 ]"),
     (LISTS, '3\t "( ( [SM 1 ) 2 ) ]" ', "3\t[SM 1 2 ]"),
@@ -193,10 +193,7 @@ QUOTED = [
     (PARTY, '-\t"""a song"""', '-\t"a song"'),
     (PREFIX, '-\t"crowd/2 Word:a Word:""b c"""', '-\tcrowd/2 Word:a Word:"b c"'),
     (SENTIMENT, '"3"\t"(3 (2 "") (4 works))"', '3\t(3 (2 ") (4 works))'),
-]
-
-
-@pytest.mark.parametrize(("language", "quoted", "plain"), QUOTED)
+)
 def test_fields_are_read_as_csv_writers_quote_them(tmp_path, language, quoted, plain):
     plain_row = plain.split("\t")
     written = io.StringIO()

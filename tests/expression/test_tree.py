@@ -4,7 +4,7 @@ from fractions import Fraction
 import networkx as nx
 import pytest
 import sympy
-from each_case import assert_each, assert_raises, cases
+from each_case import assert_raises, cases
 from hypothesis import given
 from hypothesis import strategies as st
 from trees import expressions, random_equation
@@ -45,25 +45,18 @@ ACCEPTED = {
 }
 
 
-@pytest.mark.parametrize("table", [REFUSED, ACCEPTED], ids=["refused", "accepted"])
-def test_numbers_in_every_notation(table):
-    check = assert_refused_in_every_notation if table is REFUSED else assert_comes_back_as_written
-    assert_each(check, [(f"{kind}:{text}", kind, text) for kind, texts in table.items() for text in texts])
-
-
-def assert_refused_in_every_notation(kind, text):
+@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in REFUSED.items() for text in texts])
+def test_a_number_is_refused_in_every_notation(kind, text):
     texts = {Expression.from_prefix: f"{kind}:{text}", Expression.parse: f"{kind}({text})"}
-    calls = [(number_value, text, kind), *([(Expression.leaf, kind, text), *texts.items()] if kind else [])]
-    for call, *arguments in calls:
-        with pytest.raises(ExpressionError):
-            call(*arguments)
+    for call, *arguments in [(number_value, text, kind), *([(Expression.leaf, kind, text), *texts.items()] if kind else [])]:
+        assert_raises(ExpressionError, "", call, *arguments)
 
 
-def assert_comes_back_as_written(kind, text):
+@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in ACCEPTED.items() for text in texts])
+def test_a_number_comes_back_as_written(kind, text):
     leaf = Expression.leaf(kind, text)
     tree = Expression.node("Pow", leaf, Expression.node("Add", leaf, leaf))
-    assert Expression.parse(str(tree)) == tree
-    assert Expression.from_prefix(tree.prefix()) == tree
+    assert Expression.parse(str(tree)) == tree == Expression.from_prefix(tree.prefix())
 
 
 @given(st.sampled_from(sorted(ACCEPTED)), st.text("0123456789+-./eE_٣²( )xj", min_size=1, max_size=8))
@@ -72,7 +65,7 @@ def test_whatever_is_accepted_comes_back_as_written(kind, text):
         Expression.leaf(kind, text)
     except ExpressionError:
         return
-    assert_comes_back_as_written(kind, text)
+    test_a_number_comes_back_as_written(kind, text)
     assert number_value(text) == Fraction(text)
 
 

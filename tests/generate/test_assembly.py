@@ -2,6 +2,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from each_case import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,34 +34,32 @@ def locations(assembly, cell):
 
 SMALL = PlanCell(0, "validation", 3)
 FIVE = [((2 * i, 2 * i + 1), ()) for i in range(5)]
-GATES = {
-    "no key twice in any fold or block": (
+
+
+@cases(
+    (  # no key twice in any fold or block
         {"a": [((1, 2), ()), ((3, 4), ())], "b": [((5, 4), ()), ((6, 7), ())], "c": [((8, 1), ()), ((9, 10), ())]},
         [({TEST: ["a"], TRAIN: ["b"]}, {TEST: 9, TRAIN: 9}), ({DEEP: ["c"]}, {DEEP: 9})],
         {TEST: [("a", 0), ("a", 1)], TRAIN: [("b", 1)], DEEP: [("c", 1)]},
         {("duplicate", 5): 2},
     ),
-    "no training pair with a side of an evaluation equation": (
+    (  # no training pair with a side of an evaluation equation
         {"a": [((1, 2), (50, 51))], "b": [((3, 4), (51,)), ((5, 6), (52,))]},
         [({TEST: ["a"], TRAIN: ["b"]}, {TEST: 9, TRAIN: 9})],
         {TEST: [("a", 0)], TRAIN: [("b", 1)]},
         {("side of an evaluation equation", 5): 1},
     ),
-    "sides of small evaluation equations are free": (
+    (  # sides of small evaluation equations are free
         {"a": [((1, 2), (50,))], "b": [((3, 4), (50,))]},
         [({SMALL: ["a"], TRAIN: ["b"]}, {SMALL: 9, TRAIN: 9})],
         {SMALL: [("a", 0)], TRAIN: [("b", 0)]},
         {},
     ),
-    "none planned": ({"a": FIVE}, [({TRAIN: ["a"]}, {TRAIN: 0})], {TRAIN: []}, {("more than planned", 5): 5}),
-    "two planned": ({"a": FIVE}, [({TRAIN: ["a"]}, {TRAIN: 2})], {TRAIN: [("a", 0), ("a", 1)]}, {("more than planned", 5): 3}),
-    "a cell without parts is empty": ({}, [({}, {TRAIN: 4})], {TRAIN: []}, {}),
-}
-
-
-@pytest.mark.parametrize("name", GATES)
-def test_gates(name):
-    parts, blocks, chosen, dropped = GATES[name]
+    ({"a": FIVE}, [({TRAIN: ["a"]}, {TRAIN: 0})], {TRAIN: []}, {("more than planned", 5): 5}),
+    ({"a": FIVE}, [({TRAIN: ["a"]}, {TRAIN: 2})], {TRAIN: [("a", 0), ("a", 1)]}, {("more than planned", 5): 3}),
+    ({}, [({}, {TRAIN: 4})], {TRAIN: []}, {}),
+)
+def test_gates(parts, blocks, chosen, dropped):
     assembly = Assembly(Parts(**parts), 0, {})
     for block, (names, plan) in enumerate(blocks):
         assembly.add(block, names, plan)

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import torch
+from each_case import cases
 from small_runs import write_data
 from torch.nn.functional import binary_cross_entropy_with_logits
 
@@ -35,33 +36,29 @@ def registered(clean_registries):
     language.register_language(PAIRS)
 
 
-MODELS = {
-    "a stack": ("tree_smu", {"stack_size": 3, "dropout": 0.2, "masks": "subtree"}, EQUATIONS),
-    "shared weights": ("tree_lstm", {"share": "all", "form": "child_sum", "vocabulary": "released"}, EQUATIONS),
-    "a class": (Summed, {"activation": "tanh"}, EQUATIONS),
-    "an encoder": ("transformer", {"heads": 2}, ["x + y = y + x", "x = 2*x"]),
-    "heads and signals": (
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@cases(
+    ("tree_smu", {"stack_size": 3, "dropout": 0.2, "masks": "subtree"}, EQUATIONS),
+    ("tree_lstm", {"share": "all", "form": "child_sum", "vocabulary": "released"}, EQUATIONS),
+    (Summed, {"activation": "tanh"}, EQUATIONS),
+    ("transformer", {"heads": 2}, ["x + y = y + x", "x = 2*x"]),
+    (
         "tree_slots",
         {"slots": 2, "inner": 4, "tasks": ["function_evaluation", "verification"], "signals": {"value": 1.0, "points": 4}}
         | {"head_settings": {"verification": {"compare": "slots"}}},
         EQUATIONS,
     ),
-    "a vocabulary": ("tree_rnn", {"vocabulary": Vocabulary("canonical", (("Symbol", "q"), ("Integer", "2")))}, ["q = 2*q"]),
-    "a language of words": (
+    ("tree_rnn", {"vocabulary": Vocabulary("canonical", (("Symbol", "q"), ("Integer", "2")))}, ["q = 2*q"]),
+    (
         "tree_lstm",
         {**OF_WORDS, "signature": REVIEWS, "class_weights": {"good": 2}, "vector_size": 3},
         ["(Join good (Not bad))"],
     ),
-    "a language of the package": ("tree_rnn", {**OF_WORDS, "signature": "listops", "form": "child_sum"}, ["[MAX 2 good ]"]),
-    "a registered language": ("tree_rnn", {"signature": PAIRS}, ["Iff Symbol:x Not Symbol:y"]),
-    "external input": ("tree_rnn", {"input_size": 2}, []),
-}
-
-
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_saved_model_is_the_same(tmp_path, registered, name, dtype):
-    cell, settings, trees = MODELS[name]
+    ("tree_rnn", {**OF_WORDS, "signature": "listops", "form": "child_sum"}, ["[MAX 2 good ]"]),
+    ("tree_rnn", {"signature": PAIRS}, ["Iff Symbol:x Not Symbol:y"]),
+    ("tree_rnn", {"input_size": 2}, []),
+)
+def test_a_saved_model_is_the_same(tmp_path, registered, dtype, cell, settings, trees):
     model = Model.build(cell, hidden=4, seed=0, **settings).to(dtype)
     run = model.save(tmp_path / "mine-3")
     again = load(run.folder)

@@ -7,6 +7,7 @@ checked and of wrong labels found are printed at the end of the test run.
 from collections import Counter
 
 import pytest
+from each_case import cases
 from independent_checker import complaints
 from small_runs import contents
 
@@ -65,14 +66,6 @@ def test_an_option_that_means_nothing_is_an_error(name, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-SETS = {  # options, at least so many equations, depths; `numeric` has labels of another kind and a checker of its own
-    "paper": (SetOptions(seed=31, equations=2800), 2700, range(3, 14)),
-    "deep": (SetOptions(seed=33, equations=800), 700, range(3, 20)),
-    "completion": (SetOptions(seed=36, equations=200), 150, range(8, 14)),
-}
-BUNDLED = {"train": 7_400, "validation": 1_600, "test": 4_400}
-
-
 def check(name, examples, least, record_property, *, has_marks=True):
     """has_marks: whether certificates say which equations have a value on a branch cut, where rounding may choose a side.
 
@@ -91,9 +84,12 @@ def check(name, examples, least, record_property, *, has_marks=True):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("preset", SETS)
-def test_no_label_is_wrong(preset, tmp_path, record_property):
-    options, least, expected = SETS[preset]
+@cases(  # `numeric` has labels of another kind and a checker of its own
+    ("paper", SetOptions(seed=31, equations=2800), 2700, range(3, 14)),
+    ("deep", SetOptions(seed=33, equations=800), 700, range(3, 20)),
+    ("completion", SetOptions(seed=36, equations=200), 150, range(8, 14)),
+)
+def test_no_label_is_wrong(tmp_path, record_property, preset, options, least, expected):
     produce(preset, options, tmp_path)
     names = [path for path in sorted(tmp_path.glob("*.jsonl.gz")) if not path.name.startswith("candidates")]
     examples = [example for name in names for example in read(name)]
@@ -102,6 +98,6 @@ def test_no_label_is_wrong(preset, tmp_path, record_property):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fold", BUNDLED)
-def test_no_bundled_label_is_wrong(fold, record_property):
-    check(f"quickstart, bundled, {fold}", list(read(find_data(f"bundled:quickstart/{fold}"))), BUNDLED[fold], record_property)
+@cases(("train", 7_400), ("validation", 1_600), ("test", 4_400))
+def test_no_bundled_label_is_wrong(record_property, fold, least):
+    check(f"quickstart, bundled, {fold}", list(read(find_data(f"bundled:quickstart/{fold}"))), least, record_property)
