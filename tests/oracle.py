@@ -29,9 +29,8 @@ def recurse(cell, tree, vocabulary, node=0, *, inputs=None, noise=None, visited=
         number = torch.tensor([float(text) if row is None else 0.0], dtype=torch.float64)
         state = cell.leaf(torch.tensor([-1 if row is None else row]), number)
     else:
-        below = [
-            recurse(cell, tree, vocabulary, child, inputs=inputs, noise=noise, visited=visited) for child in tree.children(node)
-        ]
+        given = {"inputs": inputs, "noise": noise, "visited": visited}
+        below = [recurse(cell, tree, vocabulary, child, **given) for child in tree.children(node)]
         if name == tree.signature.root:
             state = {}
         else:

@@ -151,11 +151,8 @@ def test_audit(folder, call):
 )
 def test_bad_input_is_one_clear_error_and_exit_code_2(folder, call, arguments, message):
     equation = '{"id": "a", "label": 1, "text": "x = x"}\n'
-    files = {
-        "bad": equation.replace("label", "lable"),
-        "variable": equation + equation.replace('"a"', '"b"').replace("x = x", "theta = x"),
-        "empty": "",
-    }
+    unheard = equation.replace('"a"', '"b"').replace("x = x", "theta = x")
+    files = {"bad": equation.replace("label", "lable"), "variable": equation + unheard, "empty": ""}
     for name, text in files.items():
         (folder / f"{name}.jsonl").write_text(text)
     assert message in call(*arguments, code=2) and not (folder / "ran").exists()

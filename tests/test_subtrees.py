@@ -63,9 +63,8 @@ def test_values_are_those_of_the_independent_checker(forest, record_property):
             if status == DEFINED:
                 exact = [float(checker.CONTEXT.asinh(part)) for part in (value.real, value.imag)]
                 assert targets.value[subtree, point] == pytest.approx(np.clip(exact, -8, 8), abs=2e-6), (tree, point)
-    record_property(
-        "note", f"targets of {COUNT} subtrees at {POINTS} points: {counts[UNKNOWN]} unknown, {counts[UNDEFINED]} undefined"
-    )
+    unsure = f"{counts[UNKNOWN]} unknown, {counts[UNDEFINED]} undefined"
+    record_property("note", f"targets of {COUNT} subtrees at {POINTS} points: {unsure}")
     assert counts[DEFINED] > 0.97 * COUNT * POINTS and counts[UNDEFINED] > 0
 
 

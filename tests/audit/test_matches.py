@@ -87,12 +87,8 @@ def test_overlap_of_each_file_in_the_other_or_in_all_others():
     assert (first["of"], first["in"], first["equations"]) == ("file 0", "file 1", 3)
     assert (second["of"], second["in"], second["equations"]) == ("file 1", "file 0", 4)
     alike = {kind: (counts["equations"], counts["opposite"], counts["share"]) for kind, counts in second["alike"].items()}
-    assert alike == {
-        "same text": (0, 0, 0),
-        "same equation": (1, 1, 25),
-        "one label apart": (1, 1, 25),
-        "shared side": (1, 1, 25),
-    }
+    one = (1, 1, 25)
+    assert alike == {"same text": (0, 0, 0), "same equation": one, "one label apart": one, "shared side": one}
     first, _ = matches.count_overlap(corpus([("sin(x) = 1", 1, "p0")], [("sin(x) = 2", 0, "p0")]))
     assert first["alike"]["one label apart"]["equations"] == 1, "the same name of a pair in two files is two pairs"
     files = [[("x = y", 1)], [("x = y", 1)], [("sin(x) = y", 1)], [("tan(x + 1) = y", 1)], [("x + 1 = 2", 1)]]

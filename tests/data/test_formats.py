@@ -19,10 +19,8 @@ GOOD = {"id": "a", "label": 1, "depth": 2, "text": "x + 0 = x", "certificate": {
 
 def examples(count=40, seed=0):
     rng = random.Random(seed)
-    return [
-        Example(random_equation(rng, rng.randrange(1, 7)), rng.choice([0, 1, None]), str(i), "train", f"p{i // 2}")
-        for i in range(count)
-    ]
+    labels = [0, 1, None]
+    return [Example(random_equation(rng, i % 6 + 1), rng.choice(labels), str(i), "train", f"p{i // 2}") for i in range(count)]
 
 
 def test_our_format_round_trip_and_same_bytes(tmp_path):

@@ -34,9 +34,8 @@ FILES = ("table.md", "table.csv", "records.parquet")
 @pytest.fixture
 def tiny(tmp_path, monkeypatch):
     """A scale of 60 equations of depth 1-4, one epoch, and protocols of two models each, for the depths that there are."""
-    data = {
-        kind: write_data(tmp_path / f"{kind}.jsonl", 160 if kind == "test" else 60, i, kind) for i, kind in enumerate(KINDS)
-    }
+    sizes = {"train": 60, "validation": 60, "test": 160}
+    data = {kind: write_data(tmp_path / f"{kind}.jsonl", sizes[kind], i, kind) for i, kind in enumerate(KINDS)}
     deep = write_data(tmp_path / "deep.jsonl", 40, 9, "deep")
     extras = {**SCALES["smoke"].extras, "deep": deep}
     changes = {"schedule.epochs": 1, "model.hidden": 3, "compile": "off"}

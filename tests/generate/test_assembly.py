@@ -88,10 +88,8 @@ def leaky_pairs(count: int = 600, seed: int = 0) -> list[tuple[Equation, Equatio
     rng, pairs = np.random.default_rng(seed), []
     for i in range(count):
         first, second = rng.permutation(FUNCTIONS)[:2]
-        matched, crossed = (
-            Equation.parse(f"{first}(a{below}(x)) + {second}(a{other}(y)) = {i}")
-            for below, other in ((first, second), (second, first))
-        )
+        pattern = f"{first}(a{{}}(x)) + {second}(a{{}}(y)) = {i}"
+        matched, crossed = (Equation.parse(pattern.format(*below)) for below in ((first, second), (second, first)))
         pairs.append((matched, crossed) if rng.random() < 0.8 else (crossed, matched))
     return pairs
 

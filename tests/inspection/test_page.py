@@ -99,9 +99,8 @@ def test_a_deep_equation_is_legible(written, page):
             beside, above_or_below = right <= earlier[0] or left >= earlier[2], bottom <= earlier[1] or top >= earlier[3]
             assert beside or above_or_below, "boxes do not overlap"
     page.find_element("id", "fit").click()
-    assert page.execute_script(
-        "return document.getElementById('drawing').clientWidth <= document.querySelector('main').clientWidth"
-    )
+    widths = "document.getElementById('drawing').clientWidth <= document.querySelector('main').clientWidth"
+    assert page.execute_script(f"return {widths}")
 
 
 def test_filters(written, page):
@@ -117,7 +116,7 @@ def test_filters(written, page):
     assert shown(page) == [name for name, row in rows.items() if row["correct"]]
     page.find_element("id", "all").click()
     page.execute_script(
-        "const list = document.getElementById('order'); list.value = 'score'; list.dispatchEvent(new Event('input'))"
+        "const one = document.getElementById('order'); one.value = 'score'; one.dispatchEvent(new Event('input'))"
     )
     scores = [rows[name]["score"] for name in shown(page)]
     assert scores == sorted(scores, reverse=True)

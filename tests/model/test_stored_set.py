@@ -63,10 +63,9 @@ def assert_same(on_disk, in_memory):
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 30), part=st.integers(1, 12))
 def test_columns_are_those_in_memory(seed, count, part, tmp_path_factory):
     rng = random.Random(seed)
-    examples = [
-        Example(random_equation(rng, rng.randrange(1, 5)), rng.choice([0, 1, None]), f"é{i}", pair=rng.choice(["", "p", "q"]))
-        for i in range(count)
-    ]
+    labels, pairs = [0, 1, None], ["", "p", "q"]
+    trees = [random_equation(rng, rng.randrange(1, 5)) for _ in range(count)]
+    examples = [Example(tree, rng.choice(labels), f"é{i}", pair=rng.choice(pairs)) for i, tree in enumerate(trees)]
     examples.append(Example(random_equation(rng, 2), 1, "last"))
     model = model_of()
     with pytest.MonkeyPatch.context() as patch:

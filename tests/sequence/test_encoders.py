@@ -136,9 +136,7 @@ def test_equal_sides_are_read_once_unless_dropout_makes_them_differ(monkeypatch)
     dataset = model.prepare([Example(tree, 1, str(i)) for i, tree in enumerate(pairs)])
     alone = torch.cat([model.eval()(dataset.batch(np.array([i]))) for i in range(4)])
     read, encode = [], type(model.cell).encode
-    monkeypatch.setattr(
-        type(model.cell), "encode", lambda encoder, trees: read.append(len(trees.roots)) or encode(encoder, trees)
-    )
+    monkeypatch.setattr(type(model.cell), "encode", lambda cell, trees: read.append(len(trees.roots)) or encode(cell, trees))
     together = model(dataset.batch(np.arange(4)))
     torch.testing.assert_close(together, alone)
     model.train()(dataset.batch(np.arange(4)))
