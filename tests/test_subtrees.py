@@ -30,7 +30,7 @@ def forest():
 
 
 def some_subtrees(forest, count, seed=8):
-    """Ids and trees of distinct subtrees, at most four of an equation. With this seed some are undefined, few of all being so."""
+    """Ids and trees of distinct subtrees, at most four of an equation. With this seed some are undefined, as few of all are."""
     rng = random.Random(seed)
     seen = set()
     for number in rng.sample(range(len(forest)), len(forest)):

@@ -2,28 +2,12 @@
 
 import random
 
+import every_cell
 import jaxtyping
 import pytest
 import torch
 from each_case import cases
-from every_cell import (
-    HIDDEN,
-    MODELS,
-    VOCABULARY,
-    assert_equals_oracle,
-    assert_same_gradients,
-    batch_of,
-    every_engine,
-    every_model,
-    every_model_in_each_form,
-    every_name,
-    every_other_model,
-    make,
-    row_gradients,
-    some_batch,
-    some_trees,
-    traced,
-)
+from every_cell import VOCABULARY, assert_equals_oracle, assert_same_gradients, make, some_batch, some_trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import OneOperator
@@ -40,8 +24,8 @@ USED = {*UNARY, *BINARY, "arity1", "arity2", "all"}  # or what operators of an a
 TWICE = ("tree_smu", "tree_lstm", "tree_slots", "mtree_lstm_stack_first_order", "tree_rnn_stack_noop", "tree_queue")
 
 
-@every_engine
-@every_model_in_each_form
+@every_cell.every_engine
+@every_cell.every_model_in_each_form
 def test_equals_the_recursion(name, form, engine):
     trees, batch = some_trees(), some_batch()
     for share in ("operator", "all"):
@@ -61,8 +45,8 @@ def test_equals_the_recursion(name, form, engine):
         propagate(batch, cell, engine=engine, signals=["no such signal"])
 
 
-@every_engine
-@every_model
+@every_cell.every_engine
+@every_cell.every_model
 def test_external_input_reaches_inner_nodes_and_the_order_of_nodes_and_edges_changes_nothing(name, engine):
     cell, trees, batch = make(name, input_size=3), some_trees(), some_batch(external=3)
     other, new = shuffled(batch, seed=11)
@@ -77,7 +61,7 @@ def test_external_input_reaches_inner_nodes_and_the_order_of_nodes_and_edges_cha
     assert torch.equal(first[~inner], second[~inner])
 
 
-@every_model
+@every_cell.every_model
 def test_gradcheck(name):
     """By `topo`, and of some models twice; tests/propagate compares every gradient of the other engines with its."""
     jaxtyping.config.update("jaxtyping_disable", True)  # a hundred steps, the shapes of which other tests check
@@ -86,7 +70,7 @@ def test_gradcheck(name):
 
     class Sweep(nn.Module):
         def forward(self):
-            return propagate(batch_of("sin(sin(x) + (y + sin(2.75))) = (x + x) + y"), self.cell, engine="topo")
+            return propagate(every_cell.batch_of("sin(sin(x) + (y + sin(2.75))) = (x + x) + y"), self.cell, engine="topo")
 
     sweep = Sweep()
     sweep.cell = cell
@@ -100,14 +84,14 @@ def test_gradcheck(name):
         assert check(states, tuple(values.values()), fast_mode=True)  # one direction per parameter: minutes less
 
 
-@every_engine
-@every_model
+@every_cell.every_engine
+@every_cell.every_model
 def test_gradients_reach_what_was_used_and_nothing_else(name, engine):
     cell = make(name)
     rng = random.Random(8)
     trees = [random_tree(rng, 6) for _ in range(16)]
     propagate(graph.from_expressions(trees, VOCABULARY), cell, engine=engine).pow(2).sum().backward()
-    for key, gradient in row_gradients(cell).items():
+    for key, gradient in every_cell.row_gradients(cell).items():
         if key.startswith("products.") and key.rpartition(".")[2].split("_", 1)[1] not in USED:
             assert gradient is None, f"{key} of an absent operator has a gradient"
         elif key.startswith("products."):
@@ -116,8 +100,8 @@ def test_gradients_reach_what_was_used_and_nothing_else(name, engine):
     assert all(parameter.grad is not None and parameter.grad.any() for parameter in cell.leaves.parameters())
 
 
-@every_engine
-@every_model
+@every_cell.every_engine
+@every_cell.every_model
 def test_dropout(name, engine):
     cell, trees, batch = make(name, dropout=0.4), some_trees(), some_batch()
     assert draw_noise(cell, batch, torch.Generator()) == {}
@@ -137,21 +121,21 @@ def test_dropout(name, engine):
         assert abs(float((factors == 0).double().mean()) - 0.4) < 0.1
 
 
-@every_name
+@every_cell.every_name
 def test_repr_and_docstring_say_what_it_is_and_initial_values_come_from_the_generator(name):
-    cell, model = make(name), MODELS[name]
-    assert type(cell).__name__ in repr(cell) and f"h=({HIDDEN},)" in repr(cell)
+    cell, model = make(name), every_cell.MODELS[name]
+    assert type(cell).__name__ in repr(cell) and f"h=({every_cell.HIDDEN},)" in repr(cell)
     assert "eq." in type(cell).__doc__ and "Shapes:" in type(cell).__doc__
     assert model.paper and model.equations and model.adds
     assert all(map(torch.equal, cell.parameters(), make(name).parameters()))
 
 
-@pytest.mark.parametrize("engine", ["levels", traced])
-@every_other_model
+@pytest.mark.parametrize("engine", ["levels", every_cell.traced])
+@every_cell.every_other_model
 def test_another_name_is_its_class_with_its_settings(name, engine):
     """Class and branches are those of models that are tested in full."""
-    spec, cell, trees, batch = MODELS[name], make(name), some_trees(), some_batch()
-    direct = spec.cell(MATH.inner, len(VOCABULARY), HIDDEN, **spec.settings).double().eval()
+    spec, cell, trees, batch = every_cell.MODELS[name], make(name), some_trees(), some_batch()
+    direct = spec.cell(MATH.inner, len(VOCABULARY), every_cell.HIDDEN, **spec.settings).double().eval()
     direct.load_state_dict(cell.state_dict())
     assert type(cell) is spec.cell and cell.settings == spec.settings
     assert (cell.fields, cell.signals, cell.noise, cell.form) == (direct.fields, direct.signals, direct.noise, direct.form)
@@ -162,7 +146,7 @@ def test_another_name_is_its_class_with_its_settings(name, engine):
     assert_same_gradients(cell.train(), batch, engine)
 
 
-@pytest.mark.parametrize("engine", ["levels", traced])
+@pytest.mark.parametrize("engine", ["levels", every_cell.traced])
 def test_a_long_chain_needs_no_recursion(engine):
     depth = 1100  # Python gives up at 1,000
     cell = make("tree_smu", hidden=2, stack_size=2)
@@ -196,7 +180,7 @@ few = settings(max_examples=5)
 seeds = st.integers(0, 10_000)
 
 
-@every_model
+@every_cell.every_model
 @few
 @given(seeds)
 def test_actions_sum_to_one(name, seed):
@@ -217,7 +201,7 @@ def test_actions_sum_to_one(name, seed):
             assert torch.allclose(total, torch.ones_like(total), rtol=1e-12)
 
 
-@every_model_in_each_form
+@every_cell.every_model_in_each_form
 @few
 @given(seeds)
 def test_child_sum_cells_ignore_the_order_of_children_and_nary_ones_do_not(name, form, seed):

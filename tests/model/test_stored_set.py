@@ -17,7 +17,6 @@ from small_runs import small_config
 from trees import random_equation, random_tree
 
 from dgl_treestack import Equation, Example, Expression, Forest, Model, Run, Vocabulary, plain_data
-from dgl_treestack.cli import main
 from dgl_treestack.data import formats
 from dgl_treestack.data.forest import NODE
 from dgl_treestack.data.formats.example import read_tree
@@ -91,14 +90,13 @@ def test_columns_of_several_tasks_and_of_labels_at_nodes(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("more", [{}, {"signals": {"value": 0.3}}])
-def test_a_run_on_disk_is_the_run_in_memory(tmp_path, more, monkeypatch, caplog):
+def test_a_run_on_disk_is_the_run_in_memory(tmp_path, more, monkeypatch, caplog, treestack):
     monkeypatch.setattr(stored_set, "PART", 7)
     config = plain_data.override(small_config(tmp_path, **more), ["data.pairs_together=true", "data.percent=80"])
     (tmp_path / "small.toml").write_text(configuration.dump(config))
     caplog.set_level("INFO", "dgl_treestack")
-    with pytest.raises(SystemExit) as stop:
-        main(["train", str(tmp_path / "small.toml"), "--output-dir", str(tmp_path / "by command"), "--columns", "disk"])
-    assert stop.value.code == 0 and " examples in " in caplog.text
+    treestack("train", tmp_path / "small.toml", "--output-dir", tmp_path / "by command", "--columns", "disk")
+    assert " examples in " in caplog.text
     runs = [start(config, 0, tmp_path / place, columns=place, quiet=True) for place in ("memory", "disk", "auto")]
     runs.append(Run.open(tmp_path / "by command" / "small-0"))
     for run in runs[1:]:
@@ -184,9 +182,7 @@ TEXTS = ("sin(x) = y", "x + y*sin(x) = 2", "x = x", "cos(x + y) + cos(x + y) = t
 
 @pytest.fixture
 def model():
-    model = Model.build("tree_smu", 6, VOCABULARY, ["verification"], stack_size=2, dropout=0.5).double().eval()
-    model.reset_parameters(torch.Generator().manual_seed(0))
-    return model
+    return Model.build("tree_smu", 6, VOCABULARY, seed=0, stack_size=2, dropout=0.5).double().eval()
 
 
 @pytest.fixture

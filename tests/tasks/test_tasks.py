@@ -30,9 +30,7 @@ from dgl_treestack.training.start import start
 
 
 def make(*names):
-    model = Model.build("tree_rnn", 5, PRESETS["canonical"], names or ("verification",))
-    model.reset_parameters(torch.Generator().manual_seed(0))
-    return model.double().eval()
+    return Model.build("tree_rnn", 5, PRESETS["canonical"], names or ("verification",), seed=0).double().eval()
 
 
 def example(text, label=1):
