@@ -49,7 +49,8 @@ ACCEPTED = {
 def test_a_number_is_refused_in_every_notation(kind, text):
     texts = {Expression.from_prefix: f"{kind}:{text}", Expression.parse: f"{kind}({text})"}
     for call, *arguments in [(number_value, text, kind), *([(Expression.leaf, kind, text), *texts.items()] if kind else [])]:
-        assert_raises(ExpressionError, "", call, *arguments)
+        with pytest.raises(ExpressionError):
+            call(*arguments)
 
 
 @pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in ACCEPTED.items() for text in texts])
