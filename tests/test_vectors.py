@@ -128,7 +128,7 @@ def test_a_vocabulary_from_a_file(folder, train):
     (["model.vectors=absent.txt"], "absent.txt: Cannot be read: No such file"),
     (["model.vector_size=4"], "vectors.txt.gz:1: The word has 3 numbers after it"),
     (["model.vector_size=0"], "the table of the model takes 8. Set 'model.vector_size'"),
-    (["model.vectors=other.txt"], "other.txt: None of the 4 words of the data is in the file"),
+    (["model.vectors=other.txt"], "other.txt: None of the 8 words of the data is in the file"),
     ([*LSTM, "model.vector_size=0"], "'model.vectors' is 'vectors.txt.gz', but lstm has no leaf encoder. Leave it out"),
     ([*LSTM, "model.vectors="], "'vector_size' is 3; lstm"),
     (["data.language=math", "model.vocabulary=canonical"], "leaves of 'math' are no words"),
