@@ -2,6 +2,7 @@ import json
 from collections import Counter
 
 import pytest
+from each_case import assert_raises
 
 from dgl_treestack import Equation, Example
 from dgl_treestack.audit.corpus import build
@@ -122,8 +123,7 @@ def test_options_that_make_no_sense():
         (["a.jsonl"], {"fit": Fit(sample=-1)}, "The sample is -1"),
         (["a.jsonl"], {"fit": Fit(jobs=0)}, "number of jobs is 0"),
     ):
-        with pytest.raises(ConfigurationError, match=message):
-            audit(names, **options)
+        assert_raises(ConfigurationError, message, audit, names, **options)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -181,8 +181,7 @@ def test_a_derivation_is_replayed_step_by_step():
     assert steps in text and "witness" not in text
     assert text.endswith("x + y -> y + x (ring:1) on the right: sin(x) + y\n       sin(x) + y = y + sin(x)")
     changed = Example(Equation.parse("y + sin(x) = sin(x) + y"), 1, "t", certificate=TRUE.certificate, source="a.jsonl:1")
-    with pytest.raises(DataError, match=r"a\.jsonl:1: The derivation of 't' leads to"):
-        explain(changed)
+    assert_raises(DataError, r"a\.jsonl:1: The derivation of 't' leads to", explain, changed)
 
 
 def test_numbers_are_written_for_people():

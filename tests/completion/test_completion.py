@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from each_case import assert_raises
 from every_cell import VOCABULARY, every_engine
 from hypothesis import given
 from hypothesis import strategies as st
@@ -185,12 +186,10 @@ def test_broken_files_are_named_with_their_line(folder):
     ):
         line = {"id": "b", "label": 1, "text": "x**2 = x*x", "blank": 2, **change}
         broken.write_text(json.dumps({k: v for k, v in line.items() if v is not None}) + "\n")
-        with pytest.raises(DataError, match=rf"broken.jsonl.*{message}"):
-            questions.read(broken)
+        assert_raises(DataError, rf"broken.jsonl.*{message}", questions.read, broken)
     for text, missing in (('{"text": "x"}\n', "The expression has no value class"), ("", "no candidates")):
         broken.write_text(text)
-        with pytest.raises(DataError, match=missing):
-            questions.read_candidates(broken)
+        assert_raises(DataError, missing, questions.read_candidates, broken)
 
 
 def test_one_blank_of_an_equation(folder, model):

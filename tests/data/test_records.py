@@ -2,7 +2,7 @@ import math
 
 import polars as pl
 import pytest
-from each_case import cases
+from each_case import assert_raises, cases
 from tables import table_of
 
 from dgl_treestack.data import records
@@ -51,8 +51,7 @@ def test_a_damaged_table_is_one_error(tmp_path, changed, message):
         records.read(path)
     assert str(caught.value).startswith(f"{path}: Not a table of records")
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(DataError, match="Evaluate the run again"):
-        records.read(path)
+    assert_raises(DataError, "Evaluate the run again", records.read, path)
 
 
 def test_the_name_records_are_filed_under(tmp_path):

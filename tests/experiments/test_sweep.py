@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from each_case import cases
+from each_case import assert_raises, cases
 from small_runs import contents, small_config
 
 from dgl_treestack import plain_data
@@ -55,8 +55,7 @@ def test_every_combination_is_a_configuration_of_its_own(tmp_path):
     ("base = ", "Invalid value"),
 )
 def test_what_is_no_sweep_is_one_error_that_names_the_file(tmp_path, text, message):
-    with pytest.raises(ConfigurationError, match=f"sweep.toml: .*{message}"):
-        described(tmp_path, text)
+    assert_raises(ConfigurationError, f"sweep.toml: .*{message}", described, tmp_path, text)
 
 
 def test_the_sweeps_of_the_package_are_whole():

@@ -117,10 +117,7 @@ def test_networkx_has_it_all_and_is_read_back_also_from_graphml(tmp_path):
         assert {name: data[name] for name in names} == {name: (row | row["signals"])[key] for name, key in names.items()}
     for root, tree in zip(graph.roots(batch).tolist(), trees, strict=True):
         assert networkx.read(network.subgraph({root, *nx.ancestors(network, root)})).prefix() == tree.prefix()
-    network = to_networkx(shared(same=True), MATH, VOCABULARY)
-    assert list(network.edges(data="slot")) == [(1, 0, [0, 1])]
-    batch = batch_of(EQUATIONS)
-    network = to_networkx(batch)
+    assert list(to_networkx(shared(same=True), MATH, VOCABULARY).edges(data="slot")) == [(1, 0, [0, 1])]
     write_graphml(network, tmp_path / "a.graphml")
     back = nx.read_graphml(tmp_path / "a.graphml", node_type=int)
     assert set(back.edges(data="slot")) == set(network.edges(data="slot"))

@@ -1,5 +1,5 @@
 import pytest
-from each_case import cases
+from each_case import assert_raises, cases
 from small_runs import small_config
 
 from dgl_treestack import Vocabulary, plain_data
@@ -76,5 +76,4 @@ def test_errors_name_the_file(tmp_path):
         with pytest.raises(ConfigurationError, match=message) as caught:
             configuration.load(path)
         assert str(path) in str(caught.value)
-    with pytest.raises(ConfigurationError, match="cannot be read"):
-        configuration.load(tmp_path / "absent.toml")
+    assert_raises(ConfigurationError, "cannot be read", configuration.load, tmp_path / "absent.toml")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import torch
-from each_case import cases
+from each_case import assert_raises, cases
 from small_runs import write_data
 from torch.nn.functional import binary_cross_entropy_with_logits
 
@@ -82,8 +82,7 @@ def test_what_cannot_be_saved(tmp_path):
         assert (run.config.name, run.seed) == (name, seed)
 
     def refused(message, model=model, folder="other", kind=ConfigurationError, **data):
-        with pytest.raises(kind, match=message):
-            model.save(tmp_path / folder, **data)
+        assert_raises(kind, message, model.save, tmp_path / folder, **data)
         assert not (tmp_path / "other").exists()
 
     refused("run exists and is not empty. Choose another folder, or delete it", folder="run")
@@ -101,7 +100,7 @@ def test_what_cannot_be_saved(tmp_path):
     refused("not finite", model, kind=CheckpointError)
 
 
-def test_a_setting_that_no_file_can_hold(tmp_path, registered):
+def test_a_setting_that_no_file_can_hold_and_a_registered_cell_in_a_process_without_it(tmp_path, registered):
     class Odd(TreeRNN):
         def __init__(self, *sizes, odd=None, **common):
             super().__init__(*sizes, **common)
@@ -110,6 +109,10 @@ def test_a_setting_that_no_file_can_hold(tmp_path, registered):
     with pytest.raises(ConfigurationError, match=r"A value of 'odd' cannot be written: .*builtin_function"):
         Model.build("odd", hidden=4, seed=0, odd=len).save(tmp_path / "odd")
     assert not (tmp_path / "odd").exists()
+    folder = Model.build(Summed, hidden=4, seed=0).save(tmp_path / "summed").folder
+    code = f"import dgl_treestack; dgl_treestack.load({str(folder)!r})"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "Unknown model 'summed'" in result.stderr and "registered in this process" in result.stderr
 
 
 def test_every_command_reads_a_model_of_a_loop_of_ones_own(tmp_path, treestack):
@@ -144,13 +147,6 @@ def test_every_command_reads_a_model_of_a_loop_of_ones_own(tmp_path, treestack):
     assert run_result.read(other.folder).best_row() is None
 
 
-def test_a_registered_cell_in_a_process_without_it(tmp_path, registered):
-    folder = Model.build(Summed, hidden=4, seed=0).save(tmp_path / "summed").folder
-    code = f"import dgl_treestack; dgl_treestack.load({str(folder)!r})"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "Unknown model 'summed'" in result.stderr and "registered in this process" in result.stderr
-
-
 def test_files_and_objects_that_are_no_run_have_a_remedy_and_a_model_of_the_package_is_saved_again(tmp_path):
     model = Model.build("tree_rnn", hidden=4, seed=0)
     run = model.save(tmp_path / "run")
@@ -165,8 +161,7 @@ def test_files_and_objects_that_are_no_run_have_a_remedy_and_a_model_of_the_pack
         (tmp_path / "absent.pt", "no folder of a run. Unknown pretrained model"),
         (tmp_path, f"Give a folder in it, such as {run.folder}"),
     ):
-        with pytest.raises(CheckpointError, match=message):
-            load(wrong)
+        assert_raises(CheckpointError, message, load, wrong)
     run = load("tree_smu").save(tmp_path / "copy")
     assert torch.equal(load(run.folder).score(EQUATIONS), load("tree_smu").score(EQUATIONS))
     assert json.loads((run.folder / "environment.json").read_text())["seed"] == 0

@@ -7,7 +7,7 @@ checked and of wrong labels found are printed at the end of the test run.
 from collections import Counter
 
 import pytest
-from each_case import cases
+from each_case import assert_raises, cases
 from independent_checker import complaints
 from small_runs import contents
 
@@ -34,8 +34,7 @@ def test_presets_are_found_by_listing_the_folder():
     for name in NAMES:
         preset = presets.find(name)
         assert preset.summary and preset.seed > 0 and preset.accepts <= OPTIONS
-    with pytest.raises(ConfigurationError, match="quickstart"):
-        presets.find("quickstrat")
+    assert_raises(ConfigurationError, "quickstart", presets.find, "quickstrat")
 
 
 @pytest.mark.parametrize("name", MARKED)

@@ -1,7 +1,7 @@
 from collections import Counter
 
 import pytest
-from each_case import cases
+from each_case import assert_raises, cases
 
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.generate import presets
@@ -94,5 +94,4 @@ def test_it_goes_as_deep_as_asked(made, name, fold, first, deepest):
     depths = {example.equation.depth for example in made(name, seed=3, max_depth=deepest, equations=80).files[fold]}
     assert set(range(first, deepest + 1)) <= depths and max(depths) == deepest
     if name == "paper-deeper":
-        with pytest.raises(ConfigurationError, match="depth 8 at least"):
-            made(name, max_depth=7)
+        assert_raises(ConfigurationError, "depth 8 at least", made, name, max_depth=7)
