@@ -156,7 +156,7 @@ def test_links_lead_somewhere(page):
         assert not anchor or target.suffix != ".md" or anchor in anchors(target), f"{path}#{anchor}"
 
 
-def test_files_that_pages_link_to_are_copied_to_the_site():
+def test_files_that_pages_link_to_are_copied_every_page_is_in_the_navigation_and_every_command_has_an_example():
     """Those of the patterns in docs/hooks.py; MkDocs, which the tests do not install, reports others as broken links."""
     names = ast.parse((ROOT / "docs" / "hooks.py").read_text()).body
     patterns = next(node.value for node in names if isinstance(node, ast.Assign) and node.targets[0].id == "COPIES")
@@ -165,9 +165,6 @@ def test_files_that_pages_link_to_are_copied_to_the_site():
         targets = {(page.parent / path).resolve() for path in re.findall(r"\]\((?!\w+:|#|/)([^)#\s]+)", prose(page))}
         outside = {path for path in targets if not path.is_relative_to(ROOT / "docs")}
         assert outside <= copied, (name(page), outside - copied)
-
-
-def test_every_page_is_in_the_navigation_and_every_command_has_an_example():
     named = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text()))
     assert named == {str(page.relative_to(ROOT / "docs")) for page in PAGES[1:]}
     # Those that `treestack --help` lists, on the page of commands

@@ -46,14 +46,11 @@ def room(path):
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def test_every_module_has_a_room_and_imports_point_downwards():
+def test_every_module_has_a_room_imports_point_downwards_and_libraries_stay_in_their_homes():
     assert {room(path) for path in MODULES} - {"__init__"} == set(LEVEL)
     names = [(room(path), name.split(".")) for path in MODULES for name in imports(path) if room(path) != "__init__"]
     inner = [(of, parts[1]) for of, parts in names if parts[0] == "dgl_treestack" and parts[1:] not in ([], ["__version__"])]
     assert [f"{of} imports {name}, which stands after it" for of, name in inner if LEVEL[name] > LEVEL[of]] == []
-
-
-def test_libraries_stay_in_their_homes():
     names = [(str(path.relative_to(ROOT)), name.split(".")[0]) for path in MODULES for name in imports(path)]
     assert [(where, name) for where, name in names if not where.startswith(tuple(HOMES.get(name, [""])))] == []
 
@@ -119,9 +116,9 @@ def test_all_failures_of_a_test_of_many_cases_are_listed():
         with pytest.raises(kind):
             assert 6 / divisor == 3
 
-    cases = [("by zero", 0, AssertionError), ("not raised", 2, AssertionError), ("good", 0, ZeroDivisionError)]
+    good = ("good", 0, ZeroDivisionError)
     with pytest.raises(AssertionError, match=r"^2 of 3 cases fail:\nby zero: ZeroDivisionError.*\nnot raised: Failed: DID NOT"):
-        assert_each(check, cases)
-    assert_each(check, cases[2:])
+        assert_each(check, [("by zero", 0, AssertionError), ("not raised", 2, AssertionError), good])
+    assert_each(check, [good])
     with pytest.raises(AssertionError, match="there are no cases"):
         assert_each(check, [])

@@ -91,16 +91,13 @@ def test_several_equations_and_errors_as_json(verify, tmp_path):
     assert [sorted(answer) for answer in answers] == [["equation", "numeric", "verdict"], ["equation", "error"]]
 
 
-def test_a_minus_at_the_beginning_and_names_that_look_like_something_else(verify):
+def test_a_minus_at_the_beginning_and_what_is_said_of_names_and_of_equations_without_variables(verify):
     assert "-x = x - 2*x   (depth" in verify("-x = x - 2*x", "--no-model").out
     assert "holds" in verify("-1 + x = x - 1", "--no-model").out
     assert "unrecognized" in verify("-quick", code=2).err.lower()
     assert "Read as variables: ab, x; a product a*b." in verify("ab = x", "--no-model").out
     assert "I is the imaginary unit" in json.loads(verify("exp(i*pi) = -1", "--no-model", "--json").out)["remark"]
     assert "holds" in verify("exp(I*pi) = -1", "--no-model").out and "oo" in verify("infinity = x", "--no-model").out
-
-
-def test_what_is_said_of_equations_without_variables(verify):
     text = verify("2**10 = 1024").out
     assert "right about 68 of 100 equations without variables" in text and "100 %" not in text
     assert "test equations of depth 2" in verify("x*y = y*x").out

@@ -142,7 +142,7 @@ def test_classes_choose_subtrees_come_first_and_whole():
     assert len(signals._choose_subtrees(classes, np.random.default_rng(0))) == 8  # all but the two without a class
 
 
-def test_every_height_counts_by_the_root_of_its_subtrees(monkeypatch):
+def test_every_height_counts_by_the_root_of_its_subtrees_and_states_meet_the_targets_of_theirs(monkeypatch):
     model = model_of("tree_rnn", {"value": 1.0, "points": POINTS})
     dataset, seen = model.prepare(equations(40)), []
     batch = dataset.batch(np.arange(40))
@@ -154,12 +154,7 @@ def test_every_height_counts_by_the_root_of_its_subtrees(monkeypatch):
     ((rows, weight),) = seen
     assert rows == len(subtrees)
     assert sorted(weight.tolist()) == pytest.approx(sorted(counts[height] ** -0.5 for height, _ in subtrees))
-
-
-def test_the_states_of_a_batch_meet_the_targets_of_their_subtrees():
-    """A batch numbers its nodes anew; the rows of the targets are those of the forest of all training trees."""
-    model = model_of("tree_rnn", {"value": 1.0, "points": POINTS})
-    dataset = model.prepare(equations(40))
+    # A batch numbers its nodes anew; the rows of the targets are those of the forest of all training trees
     targets = targets_of(dataset.forest, POINTS)
     batch = dataset.batch(np.array([31, 2, 17]))
     nodes = [(i, node) for i in (31, 2, 17) for node in range(dataset.items[i].tree.size)]

@@ -64,16 +64,13 @@ def compare(first, second, **groups):
     return difference(model(first, **groups), model(second, **groups), np.random.default_rng(0))
 
 
-def test_a_clear_difference_and_none():
+def test_a_clear_difference_and_none_and_pairs_and_families_count_once():
     good, bad = [True] * 90 + [False] * 10, [True] * 60 + [False] * 40
     clear = compare({0: good, 1: good[1:] + good[:1]}, {0: bad, 1: [*bad[1:], False]})
     assert clear["points"] == pytest.approx(30.5) and clear["p, equations"] < 0.001 and clear["p, seeds"] is not None
     same = compare({0: good}, {0: good[::-1]})
     assert same["points"] == 0 and same["p, equations"] > 0.5 and same["p, seeds"] is None
-
-
-def test_pairs_and_families_count_once():
-    """Two members of a pair that go wrong together are one observation, so they say less; ten of a family say nothing."""
+    # Two members of a pair that go wrong together are one observation, so they say less; ten of a family say nothing
     good, bad = [True] * 100, [False] * 8 + [True] * 92
     alone, paired = (compare({0: good}, {0: bad}, pairs=pairs) for pairs in (0, 100))
     assert alone["points"] == paired["points"] and alone["p, equations"] < 0.02 < 0.1 < paired["p, equations"]
