@@ -96,7 +96,7 @@ def test_train_several_seeds_as_processes_then_table_and_figure(folder):
     assert rows[0]["seeds"] == [0]
 
 
-def test_evaluate_writes_a_record_per_equation_in_file_order_and_scores_several_files_one_by_one(folder, call):
+def test_evaluate_writes_a_record_per_equation_and_scores_files_one_by_one(folder, call):
     treestack("evaluate", "runs/small-0", "test.jsonl", "--output", "out.jsonl", "--precision", "float64", folder=folder)
     rows = json_lines(folder / "out.jsonl")
     assert [row["id"] for row in rows] == [example.id for example in formats.read(folder / "test.jsonl")]

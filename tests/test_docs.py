@@ -156,7 +156,7 @@ def test_links_lead_somewhere(page):
         assert not anchor or target.suffix != ".md" or anchor in anchors(target), f"{path}#{anchor}"
 
 
-def test_files_that_pages_link_to_are_copied_every_page_is_in_the_navigation_and_every_command_has_an_example():
+def test_linked_files_are_copied_pages_are_in_the_navigation_and_commands_have_an_example():
     """Those of the patterns in docs/hooks.py; MkDocs, which the tests do not install, reports others as broken links."""
     names = ast.parse((ROOT / "docs" / "hooks.py").read_text()).body
     patterns = next(node.value for node in names if isinstance(node, ast.Assign) and node.targets[0].id == "COPIES")

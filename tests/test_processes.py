@@ -49,7 +49,7 @@ def test_a_folder_is_for_one_process_at_a_time(tmp_path):
     assert order == ["first", "second"]
 
 
-def test_without_ray_a_cluster_says_how_to_install_it_and_a_command_that_a_signal_ended_has_failed(monkeypatch):
+def test_without_ray_a_cluster_says_how_to_install_it_and_signals_are_exit_codes(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'dgl-treestack\[cluster\]'"), RayPool(Cluster("auto")):
         pass

@@ -87,7 +87,7 @@ def test_no_label_was_certified_at_these_points():
     assert all(abs(value.real) <= 1.5 and 0.15 <= abs(value.imag) <= 1.25 for value in ours)
 
 
-def test_what_complex128_cannot_tell_is_exact_in_a_constant_and_else_unknown_unless_an_argument_is_undefined():
+def test_what_complex128_cannot_tell_is_unknown_but_for_constants_and_undefined_arguments():
     texts = {"sin(pi)": 0.0, "cos(pi/2)": 0.0, "acos(3)*0 + 2": 2.0, "sin(2*pi) + 3": 3.0, "exp(40)/exp(40)": 1.0}
     forest, roots = of_texts(texts)
     for number, status in values_at_points(forest, [0, 5]):

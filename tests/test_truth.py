@@ -107,7 +107,7 @@ def test_leaves_of_equal_value_are_judged_alike():
     assert verdicts[0].verdict == "refuted" and verdicts == 3 * verdicts[:1]
 
 
-def test_points_depend_on_the_text_alone_some_far_in_every_direction_and_fixed_ones_are_real_and_complex():
+def test_fresh_points_depend_on_the_text_alone_and_fixed_points_do_not():
     equations = [Equation.parse(text) for text in ("x + sin(y) = 2", "b + sin(a) = 2", "x + sin(y) = 3")]
     for draw in (fresh, spread):
         first, second, other = map(draw, equations)

@@ -113,7 +113,7 @@ def test_resampling_removes_a_planted_leak_and_pairs_that_do_not_leak_stay():
     assert len(balanced(differences(pairs), [0] * len(pairs), np.random.default_rng(0))) > 0.85 * len(pairs)
 
 
-def test_small_groups_stay_whole_and_a_pair_and_its_mirror_image_differ_by_a_sign():
+def test_small_groups_stay_whole_and_mirror_images_differ_by_a_sign():
     rows = differences(leaky_pairs(30))
     assert balanced(rows, [0] * 30, np.random.default_rng(0)).tolist() == list(range(30))
     assert balanced([], [], np.random.default_rng(0)).tolist() == []

@@ -130,7 +130,7 @@ def test_models_that_read_different_trees_are_not_compared(tmp_path):
         inspect(str(tmp_path / "numeric.jsonl"), run=(tmp_path / "one-0", tmp_path / "other-0"), limit=0)
 
 
-def test_outline_has_a_line_per_node_and_says_where_models_part_by_the_difference_of_actions(file, rnn):
+def test_outline_has_a_line_per_node_and_says_where_models_part(file, rnn):
     examples = list(formats.read(file))
     traces_of_model = {"smu": traces.make(Run.open(SMU), examples), "rnn": traces.make(rnn, examples)}
     lines = trace_views.outline({name: batch[0] for name, batch in traces_of_model.items()}).splitlines()

@@ -73,7 +73,7 @@ def test_a_run_is_read_back(run, tmp_path):
     assert (tmp_path / "again.parquet").read_bytes() == (tmp_path / "records.parquet").read_bytes()
 
 
-def test_what_runs_have_in_common_is_stored_once_and_a_long_test_set_takes_few_bits_an_equation(run, tmp_path, config):
+def test_what_runs_have_in_common_is_stored_once_and_answers_take_few_bits(run, tmp_path, config):
     archive.write(tmp_path / "one.parquet", [run])
     archive.write(tmp_path / "many.parquet", [dataclasses.replace(run, seed=seed) for seed in range(20)])
     one, many = ((tmp_path / f"{name}.parquet").stat().st_size for name in ("one", "many"))

@@ -147,7 +147,7 @@ def test_every_command_reads_a_model_of_a_loop_of_ones_own(tmp_path, treestack):
     assert run_result.read(other.folder).best_row() is None
 
 
-def test_files_and_objects_that_are_no_run_have_a_remedy_and_a_model_of_the_package_is_saved_again(tmp_path):
+def test_what_is_no_run_has_a_remedy_and_a_model_of_the_package_is_saved_again(tmp_path):
     model = Model.build("tree_rnn", hidden=4, seed=0)
     run = model.save(tmp_path / "run")
     torch.save(model.state_dict(), tmp_path / "model.pt")

@@ -24,7 +24,7 @@ def deep(made):
     return made("deep").files["test"]
 
 
-def test_the_counts_are_those_of_the_papers_table_and_half_of_every_depth_and_fold_is_correct(paper, deep):
+def test_counts_are_those_of_the_papers_table_and_half_of_them_are_correct(paper, deep):
     plan = presets.find("paper").plan(presets.SetOptions(seed=0))
     for depth, equations in COUNTS.items():
         assert sum(pairs for cell, pairs in plan.items() if cell.depth == depth) == round(equations / 2)
