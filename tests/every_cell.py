@@ -12,12 +12,9 @@ import torch
 from oracle import recurse
 from trees import random_equation, random_tree
 
-from dgl_treestack import cells
-from dgl_treestack.cells import COMMON
+from dgl_treestack import MATH, Expression, cells
 from dgl_treestack.data import graph
 from dgl_treestack.data.vocabulary import PRESETS
-from dgl_treestack.expression import Expression
-from dgl_treestack.expression.operators import MATH
 from dgl_treestack.plain_data import settings_of
 from dgl_treestack.propagate import propagate
 from dgl_treestack.propagate.compiled.library import unavailable
@@ -36,7 +33,7 @@ def branches(name, ignored=()):
     Settings that the name leaves at their defaults count too. Numbers with a point switch nothing.
     """
     spec = MODELS[name]
-    settings = {key: x for key, x in settings_of(spec.cell).items() if key not in (*COMMON, *ignored)} | spec.settings
+    settings = {key: x for key, x in settings_of(spec.cell).items() if key not in (*cells.COMMON, *ignored)} | spec.settings
     switches = {key: min(x, 2) if type(x) is int else x for key, x in settings.items() if type(x) is not float}
     return {(spec.cell, key, value) for key, value in switches.items() if key not in ignored}
 

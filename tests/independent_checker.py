@@ -11,8 +11,7 @@ from collections.abc import Iterable
 import mpmath
 from mpmath.ctx_mp import MPContext
 
-from dgl_treestack.data.formats import Example
-from dgl_treestack.expression import Expression
+from dgl_treestack import Equation, Example, Expression
 
 CONTEXT = MPContext()
 CONTEXT.dps = 60
@@ -55,6 +54,12 @@ def evaluate(listed: list[tuple], point: dict, snap: bool = True) -> list:
         value = leaf(name, text, point) if text is not None else operate(name, [values[child] for child in children], snap)
         values.append(tidy(value, NOISE if snap else 0))
     return values
+
+
+def value_at(tree: Expression, point: dict) -> object:
+    """The value of an expression at a point. Raises Undefined."""
+    listed, (side, _) = steps(Equation.of(tree, tree))
+    return evaluate(listed, point)[side]
 
 
 def leaf(name: str, text: str, point: dict) -> object:

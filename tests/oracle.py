@@ -1,13 +1,10 @@
 """The reference for all engines: the recursion, one node at a time, in ten lines."""
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor
 
-from dgl_treestack.cells import Cell, State
-from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.expression import Expression
+from dgl_treestack import Cell
+from dgl_treestack.cells import State
 
 
 class OneOperator:
@@ -20,16 +17,7 @@ class OneOperator:
         return self.cell.products[product](self.operator, x)
 
 
-def recurse(
-    cell: Cell,
-    tree: Expression,
-    vocabulary: Vocabulary,
-    node: int = 0,
-    *,
-    inputs: Tensor | None = None,
-    noise: Mapping[str, Tensor] | None = None,
-    visited: dict | None = None,
-) -> State:
+def recurse(cell, tree, vocabulary, node=0, *, inputs=None, noise=None, visited=None) -> State:
     """States of `node`, every field with a leading dimension of 1; `visited` collects (state, signals) of every node.
 
     inputs: (nodes of the tree, width). noise: field -> (nodes of the tree, *shape).
@@ -41,9 +29,8 @@ def recurse(
         number = torch.tensor([float(text) if row is None else 0.0], dtype=torch.float64)
         state = cell.leaf(torch.tensor([-1 if row is None else row]), number)
     else:
-        below = [
-            recurse(cell, tree, vocabulary, child, inputs=inputs, noise=noise, visited=visited) for child in tree.children(node)
-        ]
+        given = {"inputs": inputs, "noise": noise, "visited": visited}
+        below = [recurse(cell, tree, vocabulary, child, **given) for child in tree.children(node)]
         if name == tree.signature.root:
             state = {}
         else:

@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 from trees import random_equation
 
-from dgl_treestack import plain_data
+from dgl_treestack import Example, Run, plain_data
 from dgl_treestack.data import formats
-from dgl_treestack.data.formats import Example
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.runs.configuration import Named, RunConfig
-from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.sequence_configuration import StreamConfig, StreamRecipe, StreamTests
 from dgl_treestack.training.objective import Objective
 from dgl_treestack.training.start import start
@@ -23,6 +21,7 @@ from dgl_treestack.training.start import start
 LEAVES = [("Symbol", "x"), ("Symbol", "y"), ("Integer", "2"), ("Number", "1.29")]
 TINY_TESTS = StreamTests(largest=4, far=(6,), repeats=1, streamed=1)
 RECIPES = StreamRecipe(updates=2), StreamRecipe(updates=2, rate=0.02)
+FILM = ["(3 (2 It) (4 works))", "(2 (2 A) (3 (2 neat) (2 film)))", "(2 (2 It) (2 goes))", "(1 bad)", "(0 (0 Dull) (2 film))"]
 STREAMS = StreamConfig("small", "anbn", "stack_rnn", {"hidden": 3, "stacks": 1, "capacity": 20}, 2, *RECIPES, TINY_TESTS)
 
 
@@ -63,6 +62,15 @@ def small_config(folder: Path, *, unary: bool = True, **changes: object) -> RunC
         **changes,
     }
     return plain_data.build(RunConfig, described)
+
+
+def film_config(task: str = "node_classification", **data: object) -> RunConfig:
+    """Return the configuration of a run on the phrases FILM, which are written to the folder where one is."""
+    Path("film.txt").write_text("\n".join(FILM) + "\n")
+    files = {part: ["film.txt"] for part in ("train", "validation", "test")}
+    model = {"name": "tree_rnn", "hidden": 4, "vocabulary": "train", "tasks": [task]}
+    described = {"name": "film", "batch_size": 2, "model": model, "schedule": {"epochs": 2}}
+    return plain_data.build(RunConfig, {**described, "data": {"language": "sentiment_binary", **files, **data}})
 
 
 def small_run(folder: Path, seed: int = 0, **changes: object) -> Run:

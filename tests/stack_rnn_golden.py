@@ -18,11 +18,7 @@ def of_the_program(case):
     cell = StackRNN(len(weights["U"]), hidden, stacks=stacks, depth=case["k"], noop=case["noop"], recurrence=recurrence,
                     capacity=case["stack_size"]).double()  # fmt: skip
     cell.hard = case["hard"]
-    tensors = {
-        "U": weights["U"].T,
-        "A": weights["A"].reshape(stacks * actions, hidden),
-        "D": weights["D"],
-        "P": weights["P"].movedim(0, 1).reshape(hidden, -1),
-    }
+    tensors = {"U": weights["U"].T, "A": weights["A"].reshape(stacks * actions, hidden), "D": weights["D"]}
+    tensors["P"] = weights["P"].movedim(0, 1).reshape(hidden, -1)
     cell.load_state_dict(tensors | ({"R": weights["R"]} if case["use_R"] else {}))
     return cell, weights["V"]

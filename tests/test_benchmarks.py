@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from each_case import cases
 
 ROOT = Path(__file__).parent.parent
 SMALL = "--hidden 4 --json"
@@ -31,18 +32,15 @@ def measured(monkeypatch, capsys):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The input graph for the user-defined edge function")  # DGL, in the peers' cells
-@pytest.mark.parametrize(
-    "command",
-    [
-        f"training_step --cells tree_smu --engines topo levels --batches 64 --rounds 1 {SMALL}",
-        f"training_step --cells child_sum --engines levels --batches 2 --rounds 1 {SMALL}",
-        f"inference --cells tree_lstm --engines levels --batches 2 --rounds 1 --dropout 0.1 {SMALL}",
-        f"growth --sizes 2 --chain 50 {SMALL}",
-        f"epoch --data bundled:quickstart/validation --most-nodes 8 --engines levels {SMALL}",
-        f"roofline --batches 64 --engine levels --rounds 1 {SMALL}",
-    ],
+@cases(
+    f"training_step --cells tree_smu --engines topo levels --batches 64 --rounds 1 {SMALL}",
+    f"training_step --cells child_sum --engines levels --batches 2 --rounds 1 {SMALL}",
+    f"inference --cells tree_lstm --engines levels --batches 2 --rounds 1 --dropout 0.1 {SMALL}",
+    f"growth --sizes 2 --chain 50 {SMALL}",
+    f"epoch --data bundled:quickstart/validation --most-nodes 8 --engines levels {SMALL}",
+    f"roofline --batches 64 --engine levels --rounds 1 {SMALL}",
 )
-def test_a_benchmark_gives_rows(command, measured):
+def test_a_benchmark_gives_rows(measured, command):
     for row in measured(command):
         assert {"cell", "engine", "batch", "us_per_equation", "peak_mb"} <= set(row)
         assert row["us_per_equation"] > 0 and row["peak_mb"] > 0

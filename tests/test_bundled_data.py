@@ -1,4 +1,4 @@
-"""The data in the wheel: counts, labels, folds, leakage. That labels are right: generate/test_labels.py."""
+"""The data in the wheel: counts, labels, folds, leakage. That labels are right: generate/presets/test_every_preset.py."""
 
 import json
 from collections import Counter, defaultdict
@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from independent_checker import complaints
 from plain_features import token_counts
 
 from dgl_treestack.audit import leakage
 from dgl_treestack.audit.corpus import build
-from dgl_treestack.audit.leakage import Fit, measure
 from dgl_treestack.data.formats import read, read_lines
 from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.generate.folds import canonical_key
@@ -18,7 +18,6 @@ from dgl_treestack.generate.grow import FUNCTIONS, VARIABLES
 from dgl_treestack.generate.rewrite import replay
 from dgl_treestack.resources import find_data
 from dgl_treestack.truth import judge, judge_at_fixed_points
-from tests.independent_checker import complaints
 
 FOLDS = ("train", "validation", "test")
 PATHS = {fold: find_data(f"bundled:quickstart/{fold}") for fold in FOLDS}
@@ -74,14 +73,11 @@ def test_certificates_are_what_judging_again_gives(data, fold):
             assert judgement.witness.point == certificate["witness"]["point"]
 
 
-def test_no_equation_and_no_family_is_in_two_folds(data):
+def test_nothing_is_in_two_folds_ids_are_unique_and_pairs_have_the_same_tokens(data):
     keys = [canonical_key(example.equation) for fold in FOLDS for example in data[fold]]
     assert len(keys) == len(set(keys))
     families = [{example.family for example in data[fold]} for fold in FOLDS]
     assert sum(map(len, families)) == len(set().union(*families))
-
-
-def test_ids_are_unique_and_pairs_have_two_members_of_the_same_tokens(data):
     everything = [example for fold in FOLDS for example in data[fold]]
     assert len({example.id for example in everything}) == len(everything)
     assert set(Counter(example.pair for example in everything).values()) == {2}
@@ -107,7 +103,7 @@ def test_leakage_of_the_training_data(data, monkeypatch):
     monkeypatch.setattr(leakage, "TREES", 40)  # for time; `treestack audit` grows 200
     limits = {"tokens": 55, "parent-child pairs": 58, "side differences": 60}
     corpus = build([("train", data["train"])])
-    (row,) = measure(corpus, np.arange(len(corpus)), Fit(baselines=tuple(limits), groups=((0, None),)))
+    (row,) = leakage.measure(corpus, np.arange(len(corpus)), leakage.Fit(baselines=tuple(limits), groups=((0, None),)))
     assert row["used"] == len(data["train"])
     for name, limit in limits.items():
         assert row["baselines"][name]["accuracy"] <= limit

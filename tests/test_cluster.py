@@ -38,11 +38,6 @@ def nodes():
     raylets.shutdown()
 
 
-@pytest.fixture
-def address(nodes):
-    return nodes.address
-
-
 def treestack(*arguments):
     with pytest.raises(SystemExit) as stop:
         main([str(argument) for argument in arguments])
@@ -69,21 +64,21 @@ def generated(tmp_path_factory):
     return folder
 
 
-def test_a_sweep_a_generation_and_evaluations(address, grid, generated, tmp_path):
-    treestack("sweep", grid / "sweep.toml", "--output-dir", grid / "cluster", "--cluster", address)
+def test_a_sweep_a_generation_and_evaluations(nodes, grid, generated, tmp_path):
+    treestack("sweep", grid / "sweep.toml", "--output-dir", grid / "cluster", "--cluster", nodes.address)
     assert contents(grid / "cluster") == contents(grid / "one")
-    produce("quickstart", SetOptions(seed=3, equations=400), tmp_path / "there", Cluster(address))
+    produce("quickstart", SetOptions(seed=3, equations=400), tmp_path / "there", Cluster(nodes.address))
     assert contents(tmp_path / "there") == contents(generated)
     run, data = tmp_path / "run", str(generated / "test.jsonl.gz")
     shutil.copytree(next(grid.glob("one/small-*-0")), run)
     treestack("evaluate", run, data, "--output", tmp_path / "here.jsonl")
-    treestack("evaluate", run, data, "--output", tmp_path / "there.jsonl", "--cluster", address)
+    treestack("evaluate", run, data, "--output", tmp_path / "there.jsonl", "--cluster", nodes.address)
     assert (tmp_path / "there.jsonl").read_bytes() == (tmp_path / "here.jsonl").read_bytes()
 
 
-def test_completion_and_audit(address, generated, tmp_path, capsys):
+def test_completion_and_audit(nodes, generated, tmp_path, capsys):
     outputs = []
-    for file, flags in ((tmp_path / "here.jsonl", ()), (tmp_path / "there.jsonl", ("--cluster", address))):
+    for file, flags in ((tmp_path / "here.jsonl", ()), (tmp_path / "there.jsonl", ("--cluster", nodes.address))):
         treestack("complete", "bundled:quickstart/blanks", "--output", file, *flags)
         capsys.readouterr()
         treestack("audit", generated / "test.jsonl.gz", "--no-leakage", "--json", *flags)
@@ -126,24 +121,24 @@ def kill_and_start_again(arguments, condition):
     treestack(*arguments)
 
 
-def test_the_command_is_killed_and_started_again(address, grid, generated, tmp_path):
+def test_the_command_is_killed_and_started_again(nodes, grid, generated, tmp_path):
     folder = grid / "again"
-    arguments = ("sweep", grid / "sweep.toml", "--output-dir", folder, "--cluster", address)
+    arguments = ("sweep", grid / "sweep.toml", "--output-dir", folder, "--cluster", nodes.address)
     kill_and_start_again(arguments, lambda: len([*folder.glob("*/DONE")]) >= 4)
     assert contents(folder) == contents(grid / "one")
     assert starts(folder) <= 12 + 3  # the cluster had three tasks in hand
-    options = ("--seed", 3, "--equations", 400, "--output-dir", tmp_path / "data", "--cluster", address)
+    options = ("--seed", 3, "--equations", 400, "--output-dir", tmp_path / "data", "--cluster", nodes.address)
     arguments = ("generate", "quickstart", *options)
     kill_and_start_again(arguments, lambda: len([*tmp_path.glob("data/parts/*.gz")]) >= 2)
     assert contents(tmp_path / "data") == contents(generated)
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
-def test_runs(address, tmp_path, monkeypatch, is_shared):
+def test_runs(nodes, tmp_path, monkeypatch, is_shared):
     (tmp_path / "run.toml").write_text(configuration.dump(small_config(tmp_path)))
     if not is_shared:
         monkeypatch.setattr(cluster, "marked", not_shared)
-    for flags in ((tmp_path / "here",), (tmp_path / "there", "--cluster", address)):
+    for flags in ((tmp_path / "here",), (tmp_path / "there", "--cluster", nodes.address)):
         treestack("train", tmp_path / "run.toml", "--seeds", 0, 1, "--quiet", "--output-dir", *flags)
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
     assert json.loads((tmp_path / "there" / "small-1" / "environment.json").read_text())["seed"] == 1
@@ -156,12 +151,12 @@ def not_shared(folder):
     yield "not here"
 
 
-def test_errors_come_back(address, tmp_path, caplog):
+def test_errors_come_back(nodes, tmp_path, caplog):
     (tmp_path / "a.jsonl").write_text('{"text": "x = x"}\n{}\n')
-    with RayPool(Cluster(address)) as pool, pytest.raises(DataError, match=r"a\.jsonl:2: Exactly one of the keys"):
+    with RayPool(Cluster(nodes.address)) as pool, pytest.raises(DataError, match=r"a\.jsonl:2: Exactly one of the keys"):
         pool.submit(formats.read_examples, [str(tmp_path / "a.jsonl")]).result()
     command = Command(("train", "no/such/config"), tmp_path)
-    assert cluster.run_commands([command], Cluster(address)) == 2 and "no/such/config" in caplog.text
+    assert cluster.run_commands([command], Cluster(nodes.address)) == 2 and "no/such/config" in caplog.text
 
 
 def test_without_a_cluster():

@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from each_case import cases
 from small_runs import small_config
 from test_languages import write_files
 from torchrun_script import train_all
 
-from dgl_treestack import plain_data
+from dgl_treestack import Run, plain_data
 from dgl_treestack.data import records
 from dgl_treestack.data.formats import read_examples
 from dgl_treestack.distributed import World
 from dgl_treestack.runs import configuration
-from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.weights import read_weights
 
 SCRIPT = Path(__file__).with_name("torchrun_script.py")
@@ -169,10 +169,7 @@ for action in (lambda: world.first(damaged), lambda: world.check_same("data", by
     assert lines.count("ConfigurationError The data differ from process to process. Copy the same files to all machines.") == 2
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("reproduce",), ("train", "quickstart/tree_rnn", "--jobs", "2"), ("train", "--data", ".", "language_model/rnn")],
-)
+@cases(("reproduce",), ("train", "quickstart/tree_rnn", "--jobs", "2"), ("train", "--data", ".", "language_model/rnn"))
 def test_torchrun_is_for_training_alone(monkeypatch, treestack, arguments):
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert "torchrun" in treestack(*arguments, code=2)

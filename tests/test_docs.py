@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import programs
 import pytest
+from each_case import cases
 
 from dgl_treestack import cli
 
@@ -94,10 +95,8 @@ def dry_run(*arguments):
 RUN = [page for page in PAGES if any(map(is_run, blocks(page)))]
 
 
-@pytest.mark.parametrize(
-    "page", [pytest.param(page, id=name(page), marks=[] if page.name == "README.md" else pytest.mark.slow) for page in RUN]
-)
-def test_a_page(page, tmp_path, monkeypatch, treestack):
+@cases(*[pytest.param(page, id=name(page), marks=[] if page.name == "README.md" else pytest.mark.slow) for page in RUN])
+def test_a_page(tmp_path, monkeypatch, treestack, page):
     monkeypatch.chdir(tmp_path)
     printed = ""
     for language, group in itertools.groupby(blocks(page), lambda block: block.language if is_run(block) else block.mark):
@@ -157,7 +156,7 @@ def test_links_lead_somewhere(page):
         assert not anchor or target.suffix != ".md" or anchor in anchors(target), f"{path}#{anchor}"
 
 
-def test_files_that_pages_link_to_are_copied_to_the_site():
+def test_linked_files_are_copied_pages_are_in_the_navigation_and_commands_have_an_example():
     """Those of the patterns in docs/hooks.py; MkDocs, which the tests do not install, reports others as broken links."""
     names = ast.parse((ROOT / "docs" / "hooks.py").read_text()).body
     patterns = next(node.value for node in names if isinstance(node, ast.Assign) and node.targets[0].id == "COPIES")
@@ -166,15 +165,9 @@ def test_files_that_pages_link_to_are_copied_to_the_site():
         targets = {(page.parent / path).resolve() for path in re.findall(r"\]\((?!\w+:|#|/)([^)#\s]+)", prose(page))}
         outside = {path for path in targets if not path.is_relative_to(ROOT / "docs")}
         assert outside <= copied, (name(page), outside - copied)
-
-
-def test_every_page_is_in_the_navigation():
     named = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text()))
     assert named == {str(page.relative_to(ROOT / "docs")) for page in PAGES[1:]}
-
-
-def test_every_command_has_an_example():
-    """Those that `treestack --help` lists, on the page of commands."""
+    # Those that `treestack --help` lists, on the page of commands
     text, files = (ROOT / "docs" / "commands.md").read_text(), Path(cli.__file__).parent.glob("[a-z]*.py")
     assert [path for path in files if f"\ntreestack {path.stem.replace('_', '-')}" not in text] == []
 
@@ -188,7 +181,7 @@ def test_entries_of_the_python_pages_are_there():
             assert pydoc.locate(entry) is not None, entry
 
 
-def test_the_readme_is_short():
+def test_the_readme_is_short_and_every_folder_of_its_layout_is_there():
     """Python stands in its first fifty lines, and no sentence has five figures."""
     assert len(README.encode()) <= 8192
     text, figure = prose(ROOT / "README.md"), re.compile(r"\d[\d,.]*(?:-\d[\d,.]*)?")  # a range counts as one
@@ -198,19 +191,13 @@ def test_the_readme_is_short():
     text = re.sub(r"`[^`]*`|\]\([^)]*\)", "", "\n\n".join(paragraphs))
     sentences = re.split(r"(?<=[.:;])\s|\n(?=- |\n)", text)
     assert [sentence for sentence in sentences if len(figure.findall(sentence)) >= 5] == []
-
-
-@pytest.mark.parametrize("target", ["quickstart", "test", "check", "docs"])
-def test_make_targets_are_there(target):
-    assert "--constraint constraints.txt" in dry_run(target, "VENV=/nowhere")
-
-
-def test_quickstart_trains_the_configurations_that_are_shipped():
-    names = re.findall(r"configs/\S+\.toml", dry_run("quickstart"))
-    assert len(names) == 3 and all((ROOT / name).is_file() for name in names)
-
-
-def test_every_folder_of_the_layout_in_the_readme_is_there():
     table = README.split("## Layout")[1].split("## ")[0]
     named = set(re.findall(r"`(\w+)/`", "".join(line for line in table.splitlines() if line.startswith("| `"))))
     assert named == {path.parent.name for path in (ROOT / "dgl_treestack").glob("*/__init__.py")} - {"resources"}
+
+
+def test_make_targets_are_there_and_quickstart_trains_the_configurations_that_are_shipped():
+    for target in ("quickstart", "test", "check", "docs"):
+        assert "--constraint constraints.txt" in dry_run(target, "VENV=/nowhere")
+    names = re.findall(r"configs/\S+\.toml", dry_run("quickstart"))
+    assert len(names) == 3 and all((ROOT / name).is_file() for name in names)

@@ -31,9 +31,19 @@ def run(name, arguments, folder):
     return result.stdout
 
 
-def test_every_script_is_run():
+def test_every_script_is_run_and_uses_public_names_only():
     assert set(SCRIPTS) == {path.name for path in EXAMPLES.glob("*.py")}
     assert len((EXAMPLES / "train_tree_smu.py").read_text().splitlines()) <= 90, "the training script is short"
+    # Nothing with an underscore, and every name that is imported from the package is there
+    for path in EXAMPLES.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module.startswith("dgl_treestack"):
+                home = importlib.import_module(node.module)
+                for alias in node.names:
+                    assert not alias.name.startswith("_") and hasattr(home, alias.name), f"{path.name}: {alias.name}"
+                assert not any(part.startswith("_") for part in node.module.split("."))
+            elif isinstance(node, ast.Attribute):
+                assert not node.attr.startswith("_") or node.attr.startswith("__"), f"{path.name}: {node.attr}"
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in SCRIPTS])
@@ -46,19 +56,6 @@ def test_the_authors_weights_can_be_trained_further(authors, tmp_path, treestack
     (checkpoint, *_) = sorted((authors / "checkpoints").glob("exp_lstm_drop*.checkpoint"))
     treestack("import-authors", checkpoint, "--output-dir", tmp_path / "released")
     assert "released before: " in run("finetune_released_weights.py", ["released", "--steps", "2"], tmp_path)
-
-
-def test_only_public_names_are_used():
-    """Nothing with an underscore, and every name that is imported from the package is there."""
-    for path in EXAMPLES.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module.startswith("dgl_treestack"):
-                home = importlib.import_module(node.module)
-                for alias in node.names:
-                    assert not alias.name.startswith("_") and hasattr(home, alias.name), f"{path.name}: {alias.name}"
-                assert not any(part.startswith("_") for part in node.module.split("."))
-            elif isinstance(node, ast.Attribute):
-                assert not node.attr.startswith("_") or node.attr.startswith("__"), f"{path.name}: {node.attr}"
 
 
 @pytest.mark.slow

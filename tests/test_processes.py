@@ -24,10 +24,6 @@ process.wait()
 """
 
 
-def test_a_command_that_a_signal_ended_has_failed():
-    assert [exit_code(code) for code in (0, 2, -signal.SIGKILL, -signal.SIGTERM)] == [0, 2, 137, 143]
-
-
 def test_a_child_ends_when_its_parent_is_killed():
     with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
         child = int(parent.stdout.readline())
@@ -53,7 +49,8 @@ def test_a_folder_is_for_one_process_at_a_time(tmp_path):
     assert order == ["first", "second"]
 
 
-def test_without_ray_a_cluster_says_how_to_install_it(monkeypatch):
+def test_without_ray_a_cluster_says_how_to_install_it_and_signals_are_exit_codes(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'dgl-treestack\[cluster\]'"), RayPool(Cluster("auto")):
         pass
+    assert [exit_code(code) for code in (0, 2, -signal.SIGKILL, -signal.SIGTERM)] == [0, 2, 137, 143]

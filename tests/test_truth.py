@@ -1,16 +1,27 @@
 import math
+from dataclasses import replace
 
 import mpmath
 import numpy as np
 import pytest
-from each_case import assert_each
+from each_case import cases
 from near_identities import EQUATIONS, ON_LINES, newton, vanishing
+from small_runs import small_config, small_run
 
 from dgl_treestack.data import formats
-from dgl_treestack.errors import ExpressionError
+from dgl_treestack.data.formats import read
+from dgl_treestack.data.records import accuracy
+from dgl_treestack.errors import ConfigurationError, ExpressionError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.generate.grow import UNARY
-from dgl_treestack.truth import POINTS, Value, certificates, judge, judge_at_fixed_points, judgement, value_of
+from dgl_treestack.generate.presets import SetOptions
+from dgl_treestack.generate.production import produce
+from dgl_treestack.resources import find_data
+from dgl_treestack.results import archive, report
+from dgl_treestack.results.run_result import read as read_result
+from dgl_treestack.training.start import start
+from dgl_treestack.truth import POINTS, Value, certificates, is_on_cut, judge, judge_at_fixed_points, judgement, value_of
+from dgl_treestack.truth.evaluation import evaluate_sides
 from dgl_treestack.truth.exact import BUDGET, Exact
 from dgl_treestack.truth.points import FAR_SPREAD, FRESH_POINTS, MOST_ON_CUTS, SPREAD_POINTS, fresh, spread
 
@@ -45,11 +56,16 @@ def test_verdict(text, verdict, judged):
     assert judgement.agreeing <= judgement.points <= FRESH_POINTS + SPREAD_POINTS + MOST_ON_CUTS
 
 
-def test_a_small_difference_is_a_refutation_where_it_is_certain():
+def test_a_small_difference_is_a_refutation_where_it_is_certain_and_cancellations_refute_nothing():
     fixed = judge_at_fixed_points(Equation.parse("x + 1e-9 = x"))  # between agreement and what is taken for a difference
     assert fixed.verdict == "conditional"
     verdict = judge(Equation.parse("x + 1e-3/x**4 = x"))
     assert (verdict.verdict, verdict.agreeing) == ("refuted", 0), "points that agree in float64 do not count as agreeing"
+    side = "x"
+    for _ in range(4):  # costs complex128 four digits each time, and no step is doubtful by itself
+        side = f"({side} - x*Float(0.9999))*10**4"
+    judgement = judge(Equation.parse(f"{side} = x"))
+    assert (judgement.verdict, judgement.agreeing) == ("holds", judgement.points)
 
 
 @pytest.mark.parametrize("judged", [judge, judge_at_fixed_points])
@@ -89,7 +105,7 @@ def test_leaves_of_equal_value_are_judged_alike():
     assert verdicts[0].verdict == "refuted" and verdicts == 3 * verdicts[:1]
 
 
-def test_points_depend_on_the_text_alone_and_some_are_far_in_every_direction():
+def test_fresh_points_depend_on_the_text_alone_and_fixed_points_do_not():
     equations = [Equation.parse(text) for text in ("x + sin(y) = 2", "b + sin(a) = 2", "x + sin(y) = 3")]
     for draw in (fresh, spread):
         first, second, other = map(draw, equations)
@@ -107,9 +123,6 @@ def test_points_depend_on_the_text_alone_and_some_are_far_in_every_direction():
     for part in (alone.real, alone.imag):
         for low in (3, 30, 50):
             assert (part > low).any() and (part < -low).any()
-
-
-def test_fixed_points_are_real_positive_real_and_complex_and_the_same_in_every_equation():
     values = [value_of("x", point) for point in range(POINTS)]
     assert all(v.imag == 0 and v.real > 0 for v in values[:4])
     assert all(v.imag == 0 for v in values[:8]) and any(v.real < 0 for v in values[4:8])
@@ -138,19 +151,16 @@ def test_verdict_and_witness_are_the_same_with_other_last_digits(module, judged,
 
 @pytest.mark.parametrize("argument", ["x", "2", "1/3", "-3", "2*sqrt(-1)", "-1/2*sqrt(-1)"])
 def test_functions_agree_with_mpmath_also_on_their_cuts(argument):
-    assert_each(assert_agrees_with_mpmath, [(name, name, argument) for name in UNARY])
-
-
-def assert_agrees_with_mpmath(name, argument):
     """In complex128 where that is not doubtful, and in 80 digits."""
-    inner, outer = (valued(Expression.parse(text)) for text in (argument, f"{name}({argument})"))
-    exact, trusted = Exact(BUDGET), ~np.broadcast_to(outer.doubt, POINTS)
-    assert argument != "x" or trusted.sum() >= 12
-    for point in range(POINTS):
-        x = complex(exact.value(inner, point))
-        expected = complex(getattr(mpmath, name)(x.real if x.imag == 0 else x))
-        values = [exact.value(outer, point), *([outer.number[point]] if trusted[point] else [])]
-        assert list(map(complex, values)) == pytest.approx([expected] * len(values), rel=1e-9, abs=1e-12), x
+    for name in UNARY:
+        inner, outer = (valued(Expression.parse(text)) for text in (argument, f"{name}({argument})"))
+        exact, trusted = Exact(BUDGET), ~np.broadcast_to(outer.doubt, POINTS)
+        assert argument != "x" or trusted.sum() >= 12, name
+        for point in range(POINTS):
+            x = complex(exact.value(inner, point))
+            expected = complex(getattr(mpmath, name)(x.real if x.imag == 0 else x))
+            values = [exact.value(outer, point), *([outer.number[point]] if trusted[point] else [])]
+            assert list(map(complex, values)) == pytest.approx([expected] * len(values), rel=1e-9, abs=1e-12), (name, x)
 
 
 def valued(expression: Expression) -> Value:
@@ -161,17 +171,7 @@ def valued(expression: Expression) -> Value:
     return stack[0]
 
 
-def test_a_chain_of_small_cancellations_refutes_nothing():
-    side = "x"
-    for _ in range(4):  # costs complex128 four digits each time, and no step is doubtful by itself
-        side = f"({side} - x*Float(0.9999))*10**4"
-    judgement = judge(Equation.parse(f"{side} = x"))
-    assert (judgement.verdict, judgement.agreeing) == ("holds", judgement.points)
-
-
-@pytest.mark.parametrize(
-    ("text", "verdict"), [("sin(x) = cos(x)", "refuted"), ("x + y = y + x", "holds"), ("x - x + (y - y) = 0", "holds")]
-)
+@cases(("sin(x) = cos(x)", "refuted"), ("x + y = y + x", "holds"), ("x - x + (y - y) = 0", "holds"))
 def test_no_verdict_without_a_point_in_many_digits(text, verdict):
     """Also what is refuted in complex128 is confirmed; work beyond the budget leaves points undefined."""
     equation = Equation.parse(text)
@@ -190,10 +190,58 @@ def test_chains_of_twenty_thousand_operators(name):
     assert judge_at_fixed_points(equation).verdict == ("undefined" if name == "exp" else "refuted")
 
 
-@pytest.mark.parametrize(
-    ("prefix", "message"),
-    [("sin Symbol:x", "Put '='"), ("Equality Blank One", "blank"), ("Equality Equality One One One", "inside")],
-)
+@cases(("sin Symbol:x", "Put '='"), ("Equality Blank One", "blank"), ("Equality Equality One One One", "inside"))
 def test_what_has_no_truth_value_is_refused(prefix, message):
     with pytest.raises(ExpressionError, match=message):
         judge(Expression.from_prefix(prefix))
+
+
+ON_CUT = ["log(-1) = x", "sqrt(-(x**0)) = 1", "acos(2) = x", "acosh(1) = 0", "log(x - x - 3) = 1", "sqrt(0) = 0"]
+ON_CUT += ["(-1)**x = 1"]  # a power is exp(x*log(-1))
+ON_CUT += ["asin(1) = pi/2", "asec(1/2) = 1"]  # a branch point; acos(2)
+ON_CUT += ["asin(sin(x)**2 + cos(x)**2) = pi/2"]  # 1 at every point, but for rounding
+ON_CUT += ["log(log(exp(x)) - x - 1) = 2"]  # -1 where x is in the strip of the logarithm
+ON_CUT += ["asech(sin(asin(acosh(4)))) = acosh(1/acosh(4))"]
+ELSEWHERE = ["sqrt(x) = x**(1/2)", "x**2 = x*x", "(-2)**3 = -8", "log(1) = 0", "sqrt(4) = 2", "acosh(5) = 1", "acot(x) = 1"]
+ELSEWHERE += ["asech(1/5) = 1"]
+
+
+@pytest.mark.parametrize("text", (*ON_CUT, *ELSEWHERE))
+def test_on_a_cut_or_not(text):
+    assert is_on_cut(*evaluate_sides(Expression.parse(text))) == (text in ON_CUT)
+
+
+def test_bundled_certificates_say_it():
+    examples = list(read(find_data("bundled:quickstart/validation")))[::10]
+    for example in examples:
+        assert example.certificate.get("cut", False) == is_on_cut(*evaluate_sides(example.equation)), example.id
+
+
+@pytest.mark.slow
+def test_generation_marks_pairs_or_leaves_them_out(tmp_path):
+    for no_cuts in (False, True):
+        folder = tmp_path / str(no_cuts)
+        manifest = produce("paper", SetOptions(seed=5, equations=300, no_cuts=no_cuts), folder)
+        marked = [example for path in folder.glob("*.jsonl.gz") for example in read(path) if "cut" in example.certificate]
+        counts = [entry.get("on a branch cut, by depth", {}) for entry in manifest["files"].values()]
+        assert sum(sum(by_depth.values()) for by_depth in counts) == len(marked)
+        assert (marked == []) == no_cuts
+
+
+def test_records_and_tables_without_them(tmp_path):
+    with pytest.raises(ConfigurationError, match="No record is of an equation on a branch cut"):
+        report.tabulate([small_run(tmp_path).folder], cuts=False)
+    config = small_config(tmp_path)
+    for kind in ("validation", "test"):
+        path = tmp_path / f"{kind}.jsonl"
+        examples = [replace(e, certificate={"cut": True} if i % 3 == 0 else {}) for i, e in enumerate(read(path))]
+        formats.write(path, examples)
+    run = start(config, 0, tmp_path / "runs")
+    result = read_result(run.folder)
+    assert result.of("test")["cut"].to_list() == [i % 3 == 0 for i in range(160)]
+    archive.write(tmp_path / "records.parquet", [result])
+    (stored,) = archive.read(tmp_path / "records.parquet")
+    assert stored.of("test")["cut"].equals(result.of("test")["cut"])
+    (row,) = report.tabulate([run.folder], cuts=False)
+    validation = result.of("validation")
+    assert row["validation"][0] == pytest.approx(accuracy(validation.filter(~validation["cut"])))

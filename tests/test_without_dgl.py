@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from each_case import cases
 from small_runs import contents, small_config
 
 from dgl_treestack.runs import configuration
@@ -38,15 +39,16 @@ def test_a_run_is_the_same_to_the_last_bit(file):
     assert process.returncode == 0 and "160" in process.stdout
 
 
-def test_a_verdict_needs_no_graph():
+def test_a_verdict_needs_no_graph_and_the_stand_in_says_what_does():
     process = treestack("verify", "sin(x)**2 + cos(x)**2 = 1")
     assert process.returncode == 0 and "holds: " in process.stdout
+    process = treestack(script=f"{HIDDEN}; from dgl_treestack import dgl; dgl.batch")
+    assert process.returncode == 1 and "DGL is needed here" in process.stderr
+    assert ("it has no build for Python 3." in process.stderr) == (sys.version_info >= (3, 13))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "command", ["train {file} --set engine=topo --output-dir {folder}", "complete sin(x)**2+_=1", "inspect {folder}/graph.bin"]
-)
+@cases("train {file} --set engine=topo --output-dir {folder}", "complete sin(x)**2+_=1", "inspect {folder}/graph.bin")
 def test_what_needs_a_graph_says_so(file, command):
     """A saved graph is not called damaged."""
     (file.parent / "graph.bin").write_bytes(b"")
@@ -61,9 +63,3 @@ def test_the_doctor_says_so():
         assert process.returncode == 1 and "DGL cannot be imported" in process.stdout
     else:
         assert process.returncode == 0 and "There is no DGL for this Python" in process.stdout
-
-
-def test_the_stand_in_says_so():
-    process = treestack(script=f"{HIDDEN}; from dgl_treestack import dgl; dgl.batch")
-    assert process.returncode == 1 and "DGL is needed here" in process.stderr
-    assert ("it has no build for Python 3." in process.stderr) == (sys.version_info >= (3, 13))

@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from dgl_treestack import _dgl
-from dgl_treestack.expression import LEAF_CLASSES, Equation, Expression
-from dgl_treestack.expression.operators import MATH
+from dgl_treestack import MATH, Equation, Expression, _dgl
+from dgl_treestack.expression import LEAF_CLASSES
 
 _leaves = "Symbol:x Symbol:var_3 Integer:2 Integer:0 One:1 Half:1/2 NegativeOne:-1 Pi:pi Rational:2/5 Float:0.7 Number:1.29"
 LEAVES = [(name, text) for name, text in (leaf.split(":") for leaf in _leaves.split())]
@@ -18,13 +17,7 @@ UNARY = ("sin", "cos", "exp", "atanh")
 BINARY = ("Add", "Mul", "Pow", "log")
 
 
-def random_tree(
-    rng: random.Random,
-    depth: int,
-    unary: Sequence[str] = UNARY,
-    binary: Sequence[str] = BINARY,
-    leaves: Sequence[tuple[str, str]] = LEAVES,
-) -> Expression:
+def random_tree(rng: random.Random, depth: int, unary=UNARY, binary=BINARY, leaves=LEAVES) -> Expression:
     """A tree of exactly that depth."""
     if depth == 0:
         return Expression.leaf(*rng.choice(leaves))

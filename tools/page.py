@@ -23,6 +23,7 @@ from statistics import fmean
 from typing import Any
 
 import polars as pl
+from dgl_treestack.results.report import paired_t_test
 
 from dgl_treestack import atomic
 from dgl_treestack.data.records import accuracy
@@ -32,7 +33,6 @@ from dgl_treestack.experiments.protocol import SCALES, protocols
 from dgl_treestack.experiments.reproduce import RECORDS
 from dgl_treestack.experiments.tables import PAIRS
 from dgl_treestack.results import archive
-from dgl_treestack.results.differences import paired_t_test
 from dgl_treestack.results.report import spread
 from dgl_treestack.results.run_result import RunResult
 

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from each_case import cases
 from torch import nn
 
 from dgl_treestack._torch import torch_generator
@@ -89,16 +90,13 @@ class Knows(nn.Module):
 
 
 @pytest.mark.parametrize("protocol", testing.PROTOCOLS)
-@pytest.mark.parametrize(
-    ("errs", "wrong"),
-    [
-        (None, []),
-        ((5, 0), []),  # the first b is not determined
-        ((5, 1), [5]),
-        ((5, 4), [5]),
-        ((5, 5), [5]),  # the first a of the next sequence is
-        ((7, 2), [7]),
-    ],
+@cases(
+    (None, []),
+    ((5, 0), []),  # the first b is not determined
+    ((5, 1), [5]),
+    ((5, 4), [5]),
+    ((5, 5), [5]),  # the first a of the next sequence is
+    ((7, 2), [7]),
 )
 def test_one_error_is_seen_where_it_is(protocol, errs, wrong):
     shares = testing.share_correct(tasks()["anbn"], Knows(errs), range(2, 9), protocol, 0, repeats=2)

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 import torch
+from each_case import cases
 from small_runs import STREAMS, TINY_TESTS, assert_same_when_stopped
 from stack_rnn_golden import GOLDEN, of_the_program
 
@@ -28,8 +29,6 @@ from dgl_treestack.training import loop
 from dgl_treestack.training.start import start
 from dgl_treestack.training.streams import StreamObjective
 
-TRAINED = GOLDEN["trained_anbn"]
-
 
 def train(task, net, recipe, seed):
     phase = Phase(task, net, recipe, seed)
@@ -43,23 +42,19 @@ def drawn_net(cell, seed):
     return net
 
 
-@pytest.fixture(scope="module")
-def authors_net():
-    """The net that the authors' program trained on a^n b^n, as one restart."""
-    case = {"weights": {name: TRAINED[name] for name in "UADPV"}, "k": 2, "stack_size": 200}
-    case |= dict.fromkeys(("noop", "use_R", "hard"), False)
-    cell, output = of_the_program(case)
+def test_the_authors_net_is_right_for_every_size_from_empty_stacks_and_in_a_stream():
+    """The net that the authors' program trained on a^n b^n, as one restart.
+
+    In the stream 200 sequences of every size without a pause, as in their program, where all are right up to size 25.
+    """
+    trained = {"weights": {name: GOLDEN["trained_anbn"][name] for name in "UADPV"}, "k": 2, "stack_size": 200}
+    cell, output = of_the_program(trained | dict.fromkeys(("noop", "use_R", "hard"), False))
     net = Net(StackRNN(cell.inputs, cell.hidden, stacks=1, capacity=200, restarts=1)).double()
     weights = {f"cell.{name}": value for name, value in cell.state_dict().items()} | {"V": output}
     net.load_state_dict({name: value.unsqueeze(0) for name, value in weights.items()})
-    return net
-
-
-def test_the_authors_net_is_right_for_every_size_from_empty_stacks_and_in_a_stream(authors_net):
-    """In the stream 200 sequences of every size without a pause, as in their program, where all are right up to size 25."""
-    shares = testing.share_correct(tasks()["anbn"], authors_net, range(2, 60), "emptied", 0)
-    assert shares.tolist() == [[1.0] * 58]
-    assert testing.share_correct(tasks()["anbn"], authors_net, range(2, 7), "stream", 0, repeats=200).tolist() == [[1.0] * 5]
+    task = tasks()["anbn"]
+    assert testing.share_correct(task, net, range(2, 60), "emptied", 0).tolist() == [[1.0] * 58]
+    assert testing.share_correct(task, net, range(2, 7), "stream", 0, repeats=200).tolist() == [[1.0] * 5]
 
 
 @pytest.mark.slow
@@ -120,13 +115,10 @@ def test_a_run_leaves_its_tests_before_and_after_rounding(tmp_path):
         run.config  # noqa: B018
 
 
-@pytest.mark.parametrize(
-    ("label", "task", "stops", "smaller"),
-    [
-        ("Stack RNN 40+10", "anbn", (2, 1, 1), {"stacks": 2}),
-        ("LSTM", "anbn", (1,), {"layers": 1}),
-        ("Stack RNN 100+10", "addition", (5,), {"stacks": 2}),
-    ],
+@cases(
+    ("Stack RNN 40+10", "anbn", (2, 1, 1), {"stacks": 2}),
+    ("LSTM", "anbn", (1,), {"layers": 1}),
+    ("Stack RNN 100+10", "addition", (5,), {"stacks": 2}),
 )
 def test_a_run_stopped_after_any_segment_goes_on_to_the_same_numbers(tmp_path, label, task, stops, smaller):
     config = configuration(label, task, share=0.015 if task == "anbn" else 0.004)
@@ -135,18 +127,15 @@ def test_a_run_stopped_after_any_segment_goes_on_to_the_same_numbers(tmp_path, l
     assert Run(next(tmp_path.glob("whole/*"))).read_metrics()[0]["train_loss"] > 0
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+def test_a_configuration_that_cannot_be_trained_is_one_error(tmp_path):
+    for changes, message in (
         ({"task": "anbm"}, "Unknown task 'anbm'"),
         ({"settings": {"hidden": 4, "hiden": 4}}, "keyword argument 'hiden'"),
         ({"restarts": 0}, "'restarts' is 0"),
-    ],
-)
-def test_a_configuration_that_cannot_be_trained_is_one_error(tmp_path, changes, message):
-    with pytest.raises(ConfigurationError, match=message):
-        start(dataclasses.replace(configuration("RNN"), **changes), 0, tmp_path, quiet=True)
-    assert not list(tmp_path.iterdir())
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            start(dataclasses.replace(configuration("RNN"), **changes), 0, tmp_path, quiet=True)
+        assert not list(tmp_path.iterdir())
 
 
 def test_a_run_killed_between_its_last_answers_and_its_checkpoint(tmp_path, monkeypatch):
@@ -176,7 +165,7 @@ def test_a_run_killed_between_its_last_answers_and_its_checkpoint(tmp_path, monk
             start(STREAMS, 0, tmp_path / "killed", resume=True, quiet=True)
 
 
-def test_a_restart_that_diverges_ends_no_other(tmp_path, monkeypatch):
+def test_neither_a_restart_that_diverges_nor_a_segment_without_a_scored_token_ends_a_run(tmp_path, monkeypatch):
     step = StreamObjective.step
 
     def diverges(self, *arguments):
@@ -185,10 +174,8 @@ def test_a_restart_that_diverges_ends_no_other(tmp_path, monkeypatch):
         return step(self, *arguments)
 
     monkeypatch.setattr(StreamObjective, "step", diverges)
-    assert start(STREAMS, 0, tmp_path, quiet=True).done.exists()
-
-
-def test_a_segment_without_a_scored_token(tmp_path):
+    assert start(STREAMS, 0, tmp_path / "diverges", quiet=True).done.exists()
+    monkeypatch.undo()
     config = dataclasses.replace(STREAMS, task="addition", restarts=1, recipe=StreamRecipe(updates=1, tokens=1))
     assert start(config, 0, tmp_path, quiet=True).done.exists()
 

@@ -3,13 +3,13 @@ from functools import partial
 import numpy as np
 import plain_features
 import pytest
+from each_case import cases
 from sklearn.ensemble import RandomForestClassifier
 
+from dgl_treestack import Equation, Example
 from dgl_treestack.audit import leakage as module
 from dgl_treestack.audit.corpus import EquationTable, build
 from dgl_treestack.audit.leakage import BASELINES, Fit, measure, sampled
-from dgl_treestack.data.formats import Example
-from dgl_treestack.expression import Equation
 from dgl_treestack.generate import assembly
 
 ALL = ((0, None),)
@@ -43,15 +43,12 @@ def leakage(examples, *names, **fit):
     return measure(equations, np.arange(len(equations)), Fit(baselines=names or tuple(BASELINES), **{"groups": ALL, **fit}))
 
 
-@pytest.mark.parametrize(
-    ("true", "false", "seen_by", "blind"),
-    [
-        ("sin(x) = {}", "cos(x) = {}", "tokens", "size and depth"),
-        ("sin(cos(x)) = {}", "cos(sin(x)) = {}", "parent-child pairs", "tokens"),
-        ("sin(x) = cos(x)*{}", "sin(x)*cos(x) = {}", "side differences", "tokens"),
-        ("x + x = x*{}", "x + x*x = {}", "size and depth", "tokens"),
-        ("sin(cos(x)) = {}", "cos(sin(x)) = {}", "boosting on all", "side differences"),
-    ],
+@cases(
+    ("sin(x) = {}", "cos(x) = {}", "tokens", "size and depth"),
+    ("sin(cos(x)) = {}", "cos(sin(x)) = {}", "parent-child pairs", "tokens"),
+    ("sin(x) = cos(x)*{}", "sin(x)*cos(x) = {}", "side differences", "tokens"),
+    ("x + x = x*{}", "x + x*x = {}", "size and depth", "tokens"),
+    ("sin(cos(x)) = {}", "cos(sin(x)) = {}", "boosting on all", "side differences"),
 )
 def test_a_planted_leak_is_found_by_the_baseline_that_can_see_it(true, false, seen_by, blind):
     (row,) = leakage(examples(true, false), seen_by, blind)
@@ -60,16 +57,13 @@ def test_a_planted_leak_is_found_by_the_baseline_that_can_see_it(true, false, se
     assert row["baselines"][blind]["accuracy"] < 60 and not row["baselines"][blind]["above"]
 
 
-def test_labels_without_a_pattern_are_at_chance():
+def test_labels_without_a_pattern_are_at_chance_which_is_the_commoner_label():
     rng = np.random.default_rng(0)
     (row,) = leakage(flipped(examples("sin({}*x) = y", "cos({}*x) = y", 150), rng.random(150) < 0.5))
     for score in row["baselines"].values():
         assert score["accuracy"] == pytest.approx(50, abs=10)
         p = score["accuracy"] / 100
         assert score["standard_error"] == pytest.approx(100 * np.sqrt(p * (1 - p) / 300), abs=0.01)
-
-
-def test_chance_is_the_commoner_label():
     (row,) = leakage([e for e in examples("sin({}*x) = y", "sin(x*{}) = y") if e.label == 1 or int(e.pair) < 30], "tokens")
     assert row["majority"] == pytest.approx(100 * 60 / 90, abs=0.01) and not row["baselines"]["tokens"]["above"]
 
@@ -105,14 +99,11 @@ def test_a_sample_has_whole_pairs_and_is_always_the_same():
     assert leakage([Example(Equation.parse("x = y"), None, "a")]) == [], "without labels, no groups"
 
 
-@pytest.mark.parametrize(
-    ("matrix", "of_one_expression"),
-    [
-        (module.token_counts, plain_features.token_counts),
-        (module.pair_counts, assembly.pair_counts),
-        (module.side_differences, assembly.side_difference),
-        (partial(module.columns, names=module.SHAPE), plain_features.shape),
-    ],
+@cases(
+    (module.token_counts, plain_features.token_counts),
+    (module.pair_counts, assembly.pair_counts),
+    (module.side_differences, assembly.side_difference),
+    (partial(module.columns, names=module.SHAPE), plain_features.shape),
 )
 def test_matrices_count_what_the_features_of_the_generator_count(matrix, of_one_expression):
     texts = ["sin(x) + x = 2*x", "x = y", "x**2 + y*sin(x + 1) = log(x, 2)", "2*(x + y) = 2*x + 2*y"]

@@ -2,15 +2,18 @@ import json
 from collections import Counter
 
 import pytest
+from each_case import assert_raises
 
+from dgl_treestack import Equation, Example
 from dgl_treestack.audit.corpus import build
+from dgl_treestack.audit.explanation import describe as describe_one
+from dgl_treestack.audit.explanation import explain, number
 from dgl_treestack.audit.leakage import Fit
 from dgl_treestack.audit.report import TOGETHER, audit, describe
 from dgl_treestack.cli import audit as command
 from dgl_treestack.data import formats
-from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError
-from dgl_treestack.expression import Equation
+from dgl_treestack.truth.points import fresh
 
 TEXTS = [("x + y = y + x", 1), ("x = x + 1", 0), ("sqrt(x**2) = x", 1), ("1/0 = 1/0", 1), ("x = y", 1), ("sin(x) = 2", None)]
 
@@ -100,15 +103,12 @@ def test_costly_parts_can_be_left_out_and_a_sample_is_announced(file, pairs):
     assert "a sample of 80 of 120 equations (--sample 80; 0 for all)" in text
 
 
-def test_files_together_are_one_set_for_any_number_of_processes(file, pairs):
+def test_files_together_are_one_set_for_any_number_of_processes_and_formats_are_alike(file, pairs, tmp_path):
     report = audit([file, pairs], together=True, leakage=False, jobs=2)
     (audited,) = report["sets"].values()
     assert audited is report["sets"][TOGETHER]
     assert audited["equations"] == 126 and audited["contradicted"] == [f"{file}:x = y"]
     assert len(report["overlap"]) == 2 and report == audit([file, pairs], together=True, leakage=False)
-
-
-def test_both_formats_give_the_same_and_ids_that_are_missing_are_lines(file, tmp_path):
     theirs, unnamed = str(tmp_path / "theirs.json.gz"), str(tmp_path / "unnamed.jsonl")
     formats.write(theirs, formats.read(file))
     formats.write(unnamed, [Example(Equation.parse("x = y"), 1)])
@@ -116,18 +116,14 @@ def test_both_formats_give_the_same_and_ids_that_are_missing_are_lines(file, tmp
     assert second == {**first, "contradicted": ["1-0"]} and third["contradicted"] == [f"{unnamed}:1"]
 
 
-@pytest.mark.parametrize(
-    ("names", "options", "message"),
-    [
+def test_options_that_make_no_sense():
+    for names, options, message in (
         ([], {}, "at least one file"),
         (["a.jsonl", "a.jsonl"], {}, "given twice"),
         (["a.jsonl"], {"fit": Fit(sample=-1)}, "The sample is -1"),
         (["a.jsonl"], {"fit": Fit(jobs=0)}, "number of jobs is 0"),
-    ],
-)
-def test_options_that_make_no_sense(names, options, message):
-    with pytest.raises(ConfigurationError, match=message):
-        audit(names, **options)
+    ):
+        assert_raises(ConfigurationError, message, audit, names, **options)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -146,3 +142,61 @@ def test_a_chain_of_depth_twenty_thousand():
     chain = Equation.from_prefix("Equality " + "sin " * 20_000 + "Symbol:x Symbol:y")
     corpus = build([("deep", [Example(chain, 0, "chain")])], keys=True)
     assert corpus["depth"].tolist() == [20_001]
+
+
+STEPS = [["start", "same", "sin(x) = sin(x)"], ["both", "Add", "y", 1], ["rewrite", "ring:1>", 1, 0]]
+DERIVED = {"verdict": "holds", "derivation": STEPS}
+TRUE = Example(Equation.parse("sin(x) + y = y + sin(x)"), 1, "t", certificate=DERIVED, source="a.jsonl:1")
+FALSE = Example(Equation.parse("x = x + 1"), 0, "f", certificate={"verdict": "refuted", "style": "swap"}, source="a.jsonl:2")
+
+
+def test_a_refuted_equation_has_a_witness_that_can_be_checked():
+    explanation = explain(FALSE)
+    assert (explanation["verdict"], explanation["contradicted"]) == ("refuted", False)
+    x = fresh(FALSE.equation).of("x")[explanation["witness"]["point"]]
+    assert explanation["witness"]["variables"] == {"x": number(x)}
+    assert (explanation["witness"]["left"], explanation["witness"]["right"]) == (number(x), number(x + 1))
+    text = describe_one(explanation)
+    assert f"  x          = {number(x)}\n  left side  = {number(x)}\n  right side = {number(x + 1)}" in text
+    assert "the verdict agrees with the label" in text
+    assert text.startswith("a.jsonl:2: f\n  x = x + 1\n") and "made by     swap" in text and "derivation" not in text
+
+
+def test_what_verdict_and_label_are_together():
+    for text, label, statement in (
+        ("x = y", 1, "the verdict CONTRADICTS the label"),
+        ("sqrt(x**2) = x", 1, "decides nothing"),
+        ("x = y", None, "there is no label"),
+        ("cos(0.6) = 0.83", 1, "the sides differ, by half of the last decimal that is written at most"),
+    ):
+        assert statement in describe_one(explain(Example(Equation.parse(text), label, "a"))), text
+
+
+def test_a_derivation_is_replayed_step_by_step():
+    explanation = explain(TRUE)
+    equations = ["sin(x) = sin(x)", "sin(x) + y = sin(x) + y", str(TRUE.equation)]
+    assert [step["equation"] for step in explanation["derivation"]] == equations
+    text = describe_one(explanation)
+    steps = "    0  t = t\n       sin(x) = sin(x)\n    1  Add with y on both sides\n       sin(x) + y = sin(x) + y"
+    assert steps in text and "witness" not in text
+    assert text.endswith("x + y -> y + x (ring:1) on the right: sin(x) + y\n       sin(x) + y = y + sin(x)")
+    changed = Example(Equation.parse("y + sin(x) = sin(x) + y"), 1, "t", certificate=TRUE.certificate, source="a.jsonl:1")
+    assert_raises(DataError, r"a\.jsonl:1: The derivation of 't' leads to", explain, changed)
+
+
+def test_numbers_are_written_for_people():
+    texts = {3 + 0j: "3", 0.25 - 2j: "0.25 - 2 i", 1j: "1 i", -2.5j: "-2.5 i", -1 + 1e-9j: "-1 + 1e-09 i", 0j: "0"}
+    assert {value: number(value) for value in texts} == texts
+
+
+def test_by_id_in_every_file_that_has_it(tmp_path, capsys):
+    names = [str(tmp_path / "a.jsonl"), str(tmp_path / "b.json")]
+    formats.write(names[0], [TRUE, Example(Equation.parse("x = y"), 1, "0-0")])
+    formats.write(names[1], [Example(Equation.parse("sin(x) = sin(x)"), 1)])
+    assert command.audit(names, explain="t") == 0
+    assert command.audit(names, explain="0-0", json=True) == 1
+    (explanation,) = json.loads(capsys.readouterr().out.split("y + sin(x)\n")[-1])
+    assert explanation["contradicted"] is True
+    assert command.audit(names, explain=f"{names[0]}:2") == 1  # by line
+    with pytest.raises(DataError, match=r"No equation has the id 'u'. The first ids are 't', '0-0', '2-0'"):
+        command.audit(names, explain="u")

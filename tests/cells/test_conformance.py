@@ -2,44 +2,30 @@
 
 import random
 
+import every_cell
 import jaxtyping
 import pytest
 import torch
-from every_cell import (
-    HIDDEN,
-    MODELS,
-    VOCABULARY,
-    assert_equals_oracle,
-    assert_same_gradients,
-    batch_of,
-    every_engine,
-    every_model,
-    every_model_in_each_form,
-    every_name,
-    every_other_model,
-    make,
-    row_gradients,
-    some_batch,
-    some_trees,
-    traced,
-)
+from each_case import assert_raises, cases
+from every_cell import VOCABULARY, assert_equals_oracle, assert_same_gradients, make, some_batch, some_trees, traced
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import OneOperator
 from torch import nn
 from trees import BINARY, UNARY, random_tree, shuffled
 
-from dgl_treestack import cells
-from dgl_treestack.cells import PER_CHILD
+from dgl_treestack import MATH, Expression, Operator, cells
+from dgl_treestack.cells.memory import stack
 from dgl_treestack.data import graph
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.expression import Expression
-from dgl_treestack.expression.operators import MATH
 from dgl_treestack.propagate import draw_noise, propagate
 
 USED = {*UNARY, *BINARY, "arity1", "arity2", "all"}  # or what operators of an arity share
 TWICE = ("tree_smu", "tree_lstm", "tree_slots", "mtree_lstm_stack_first_order", "tree_rnn_stack_noop", "tree_queue")
 
 
-@every_engine
-@every_model_in_each_form
+@every_cell.every_engine
+@every_cell.every_model_in_each_form
 def test_equals_the_recursion(name, form, engine):
     trees, batch = some_trees(), some_batch()
     for share in ("operator", "all"):
@@ -51,7 +37,7 @@ def test_equals_the_recursion(name, form, engine):
             assert_equals_oracle(cell, trees, batch)
         assert batch.ndata["h"].abs().sum() > 0
         for signal, shape in cell.signals.items():
-            expected = tuple(2 if extent == PER_CHILD else extent for extent in shape)
+            expected = tuple(2 if extent == cells.PER_CHILD else extent for extent in shape)
             assert batch.ndata.pop(f"signal/{signal}").shape == (batch.num_nodes(), *expected)
     for product in cell.products.values():
         assert {key.split("_", 1)[1] for key in product.state_dict()} in ({"arity1", "arity2"}, {"all"})
@@ -59,13 +45,15 @@ def test_equals_the_recursion(name, form, engine):
         propagate(batch, cell, engine=engine, signals=["no such signal"])
 
 
-@every_engine
-@every_model
-def test_external_input_reaches_inner_nodes(name, engine):
+@every_cell.every_engine
+@every_cell.every_model
+def test_external_input_reaches_inner_nodes_in_any_order(name, engine):
     cell, trees, batch = make(name, input_size=3), some_trees(), some_batch(external=3)
+    other, new = shuffled(batch, seed=11)
     with torch.no_grad():
         first = propagate(batch, cell, engine=engine, signals=list(cell.signals)).clone()
         assert_equals_oracle(cell, trees, batch, inputs=batch.ndata["input"])
+        assert torch.allclose(first, propagate(other, cell, engine=engine)[new], rtol=1e-12, atol=1e-12)
         batch.ndata["input"] = batch.ndata["input"] + 1
         second = propagate(batch, cell, engine=engine)
     inner = batch.ndata["op"] >= 0
@@ -73,17 +61,7 @@ def test_external_input_reaches_inner_nodes(name, engine):
     assert torch.equal(first[~inner], second[~inner])
 
 
-@every_engine
-@every_model
-def test_order_of_edges_and_nodes_changes_nothing(name, engine):
-    cell, batch = make(name), some_batch()
-    other, new = shuffled(batch, seed=11)
-    with torch.no_grad():
-        h, moved = propagate(batch, cell, engine=engine), propagate(other, cell, engine=engine)
-    assert torch.allclose(h, moved[new], rtol=1e-12, atol=1e-12)
-
-
-@every_model
+@every_cell.every_model
 def test_gradcheck(name):
     """By `topo`, and of some models twice; tests/propagate compares every gradient of the other engines with its."""
     jaxtyping.config.update("jaxtyping_disable", True)  # a hundred steps, the shapes of which other tests check
@@ -92,7 +70,7 @@ def test_gradcheck(name):
 
     class Sweep(nn.Module):
         def forward(self):
-            return propagate(batch_of("sin(sin(x) + (y + sin(2.75))) = (x + x) + y"), self.cell, engine="topo")
+            return propagate(every_cell.batch_of("sin(sin(x) + (y + sin(2.75))) = (x + x) + y"), self.cell, engine="topo")
 
     sweep = Sweep()
     sweep.cell = cell
@@ -106,14 +84,14 @@ def test_gradcheck(name):
         assert check(states, tuple(values.values()), fast_mode=True)  # one direction per parameter: minutes less
 
 
-@every_engine
-@every_model
+@every_cell.every_engine
+@every_cell.every_model
 def test_gradients_reach_what_was_used_and_nothing_else(name, engine):
     cell = make(name)
     rng = random.Random(8)
     trees = [random_tree(rng, 6) for _ in range(16)]
     propagate(graph.from_expressions(trees, VOCABULARY), cell, engine=engine).pow(2).sum().backward()
-    for key, gradient in row_gradients(cell).items():
+    for key, gradient in every_cell.row_gradients(cell).items():
         if key.startswith("products.") and key.rpartition(".")[2].split("_", 1)[1] not in USED:
             assert gradient is None, f"{key} of an absent operator has a gradient"
         elif key.startswith("products."):
@@ -122,8 +100,8 @@ def test_gradients_reach_what_was_used_and_nothing_else(name, engine):
     assert all(parameter.grad is not None and parameter.grad.any() for parameter in cell.leaves.parameters())
 
 
-@every_engine
-@every_model
+@every_cell.every_engine
+@every_cell.every_model
 def test_dropout(name, engine):
     cell, trees, batch = make(name, dropout=0.4), some_trees(), some_batch()
     assert draw_noise(cell, batch, torch.Generator()) == {}
@@ -143,25 +121,21 @@ def test_dropout(name, engine):
         assert abs(float((factors == 0).double().mean()) - 0.4) < 0.1
 
 
-@every_model
-def test_initial_values_come_from_the_generator(name):
-    assert all(map(torch.equal, make(name).parameters(), make(name).parameters()))
-
-
-@every_name
-def test_repr_and_docstring_say_what_it_is(name):
-    cell, model = make(name), MODELS[name]
-    assert type(cell).__name__ in repr(cell) and f"h=({HIDDEN},)" in repr(cell)
+@every_cell.every_name
+def test_repr_and_docstring_say_what_it_is_and_initial_values_come_from_the_generator(name):
+    cell, model = make(name), every_cell.MODELS[name]
+    assert type(cell).__name__ in repr(cell) and f"h=({every_cell.HIDDEN},)" in repr(cell)
     assert "eq." in type(cell).__doc__ and "Shapes:" in type(cell).__doc__
     assert model.paper and model.equations and model.adds
+    assert all(map(torch.equal, cell.parameters(), make(name).parameters()))
 
 
 @pytest.mark.parametrize("engine", ["levels", traced])
-@every_other_model
+@every_cell.every_other_model
 def test_another_name_is_its_class_with_its_settings(name, engine):
     """Class and branches are those of models that are tested in full."""
-    spec, cell, trees, batch = MODELS[name], make(name), some_trees(), some_batch()
-    direct = spec.cell(MATH.inner, len(VOCABULARY), HIDDEN, **spec.settings).double().eval()
+    spec, cell, trees, batch = every_cell.MODELS[name], make(name), some_trees(), some_batch()
+    direct = spec.cell(MATH.inner, len(VOCABULARY), every_cell.HIDDEN, **spec.settings).double().eval()
     direct.load_state_dict(cell.state_dict())
     assert type(cell) is spec.cell and cell.settings == spec.settings
     assert (cell.fields, cell.signals, cell.noise, cell.form) == (direct.fields, direct.signals, direct.noise, direct.form)
@@ -183,23 +157,140 @@ def test_a_long_chain_needs_no_recursion(engine):
     assert cell.products["gates"].weight1.grad.any()
 
 
-@pytest.mark.parametrize(
-    ("name", "settings", "message"),
-    [
-        ("tree_smw", {}, "Did you mean 'tree_smu'"),
-        ("tree_smu", {"stack": 2}, "Unknown setting 'stack'"),
-        ("tree_smu", {"common": 3}, "Unknown setting 'common'"),
-        ("tree_smu", {"share": "some"}, "Unknown value for 'share': 'some'"),
-        ("tree_smu", {"form": "sum"}, "Known: child_sum, nary"),
-        ("tree_smu", {"stack_size": 0}, "'stack_size' is 0"),
-        ("tree_smu", {"stack_size": "a"}, "'stack_size' is 'a'"),
-        ("tree_smu", {"top_k": 9}, "whole number from 1 to 5"),
-        ("tree_smu", {"activation": "relu"}, "Unknown value for 'activation': 'relu'"),
-        ("tree_smu", {"normalise": "foo"}, "Known: none, softmax, sum"),
-        ("tree_smu", {"noop": 1}, "true or false"),
-        ("tree_rnn_second_order_bilinear", {"form": "child_sum"}, "distinguishes children"),
-    ],
+@cases(
+    ("tree_smw", {}, "Did you mean 'tree_smu'"),
+    ("tree_smu", {"stack": 2}, "Unknown setting 'stack'"),
+    ("tree_smu", {"common": 3}, "Unknown setting 'common'"),
+    ("tree_smu", {"share": "some"}, "Unknown value for 'share': 'some'"),
+    ("tree_smu", {"form": "sum"}, "Known: child_sum, nary"),
+    ("tree_smu", {"stack_size": 0}, "'stack_size' is 0"),
+    ("tree_smu", {"stack_size": "a"}, "'stack_size' is 'a'"),
+    ("tree_smu", {"top_k": 9}, "whole number from 1 to 5"),
+    ("tree_smu", {"activation": "relu"}, "Unknown value for 'activation': 'relu'"),
+    ("tree_smu", {"normalise": "foo"}, "Known: none, softmax, sum"),
+    ("tree_smu", {"noop": 1}, "true or false"),
+    ("tree_rnn_second_order_bilinear", {"form": "child_sum"}, "distinguishes children"),
 )
 def test_settings_are_checked(name, settings, message):
-    with pytest.raises(ConfigurationError, match=message):
-        cells.build(name, MATH.inner, 3, 4, **settings)
+    assert_raises(ConfigurationError, message, cells.build, name, MATH.inner, 3, 4, **settings)
+
+
+few = settings(max_examples=5)
+seeds = st.integers(0, 10_000)
+
+
+@every_cell.every_model
+@few
+@given(seeds)
+def test_actions_sum_to_one(name, seed):
+    cell, batch = make(name, seed), some_batch(seed, 4)
+    with torch.no_grad():
+        propagate(batch, cell, signals=list(cell.signals))
+    groups: dict[str, list[str]] = {}
+    for signal in cell.signals:
+        prefix, action = signal.rpartition("_")[::2]
+        if action in stack.ACTIONS:
+            groups.setdefault(prefix, []).append(signal)
+    assert bool(groups) == any("stack" in field for field in cell.fields)
+    inner = batch.ndata["op"] >= 0
+    inner &= batch.ndata["op"] != MATH.index["Equality"]  # which has no state
+    for signals in groups.values():
+        total = sum(batch.ndata[f"signal/{signal}"][inner] for signal in signals)
+        if name != "tree_lstm_stack":  # whose gates are one sigmoid each
+            assert torch.allclose(total, torch.ones_like(total), rtol=1e-12)
+
+
+@every_cell.every_model_in_each_form
+@few
+@given(seeds)
+def test_child_sum_cells_ignore_the_order_of_children_and_nary_ones_do_not(name, form, seed):
+    cell, source = make(name, seed, form=form), torch.Generator().manual_seed(seed)
+    children = {f: torch.rand(1, 2, *shape, dtype=torch.float64, generator=source) for f, shape in cell.fields.items()}
+    swapped = {field: value.flip(1) for field, value in children.items()}
+    first, second = (cell.node(OneOperator(cell, "Add"), given, None, {})[0] for given in (children, swapped))
+    same = [torch.allclose(first[field], second[field], rtol=1e-10, atol=1e-12) for field in cell.fields]
+    assert all(same) if form == "child_sum" else not same[0]
+
+
+@pytest.mark.parametrize("name", sorted(name for name, model in cells.models().items() if "stack_size" in model.settings))
+def test_an_empty_row_holds_what_was_asked_for(name):
+    cell = make(name, empty=-1.0)
+    leaf = cell.leaf(torch.tensor([0, 1]), torch.zeros(2, dtype=torch.float64))
+    assert (leaf["stack"] == -1).all() and (leaf["h"] != -1).any()
+
+
+@pytest.mark.parametrize("height", range(1, 10))
+def test_row_n_of_a_stack_reaches_an_output_from_height_2n_minus_1(height):
+    """It is first filled at height n, and n - 1 pops bring it to the top."""
+    source, outputs = random.Random(height), []
+    trees = [random_tree(source, height) for _ in range(12)]
+    for rows in range(1, 6):
+        batch = graph.from_expressions(trees, VOCABULARY)
+        with torch.no_grad():
+            propagate(batch, make("tree_smu", stack_size=rows))
+        outputs.append(batch.ndata["h"])
+    for rows in range(2, 6):
+        assert torch.equal(outputs[rows - 1], outputs[rows - 2]) == (height < 2 * rows - 1)
+
+
+INNER = (Operator("f", 2),)
+
+
+def encoder(vector_size):
+    leaves = cells.LeafEncoder(5, 3, vector_size=vector_size)
+    leaves.reset_parameters(torch.Generator().manual_seed(0))
+    return leaves
+
+
+@pytest.mark.parametrize("vector_size", [0, 2, 3])
+def test_h_of_symbols_and_numbers(vector_size):
+    leaves = encoder(vector_size)
+    token, number = torch.tensor([4, -1, 0, 4]), torch.tensor([0.0, -1.5, 0.0, 0.0])
+    first = torch.sigmoid(leaves.number1.weight[:, 0] * -1.5 + leaves.number1.bias)
+    of_number = torch.sigmoid(leaves.number2.weight @ first + leaves.number2.bias)
+    rows = leaves.table @ leaves.projection.weight.T if vector_size else leaves.table  # h = P row
+    torch.testing.assert_close(leaves(token, number), torch.stack([rows[4], of_number, rows[0], rows[4]]))
+    torch.testing.assert_close(leaves(token[[0, 2]], number[[0, 2]]), rows[[4, 0]])
+
+
+def test_parameters_by_vector_size():
+    plain, projected = (dict(encoder(vector_size).named_parameters()) for vector_size in (0, 2))
+    assert list(plain) == ["table", "number1.weight", "number1.bias", "number2.weight", "number2.bias"]
+    assert list(projected) == [*plain, "projection.weight"]
+    assert plain["table"].shape == (5, 3) and projected["table"].shape == (5, 2)
+    assert projected["projection.weight"].shape == (3, 2)
+    assert projected["projection.weight"].abs().max() <= 2**-0.5 < 1 < projected["table"].abs().max()
+    assert all(torch.equal(projected[name], parameter) for name, parameter in encoder(2).named_parameters())
+
+
+@pytest.mark.parametrize("name", ["tree_smu", "tree_rnn_stack_released"])
+def test_a_cell_keeps_its_activation_and_its_other_parameters(name):
+    cell, plain = (cells.build(name, INNER, 5, 4, vector_size=vector_size) for vector_size in (3, 0))
+    assert cell.leaves.activation is plain.leaves.activation
+    assert [key for key, _ in cell.named_parameters() if key != "leaves.projection.weight"] == [*dict(plain.named_parameters())]
+
+
+@pytest.mark.parametrize("engine", ["levels", traced, pytest.param("levels/compiled", marks=traced.marks)])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_engines_agree(engine, frozen):
+    cell = make("tree_rnn", vector_size=3)
+    cell.leaves.table.requires_grad_(not frozen)
+    batch = some_batch()
+    assert_same_gradients(cell, batch, engine)
+    assert (cell.leaves.table.grad is None) == frozen
+    assert cell.leaves.projection.weight.grad.any()
+
+
+def test_what_takes_no_vectors_says_so():
+    class Own(cells.Cell):
+        def __init__(self, *sizes, **common):
+            super().__init__(*sizes, **common)
+            self.leaves = torch.nn.Embedding(5, 4)
+
+        def node(self, ops, children, inputs, noise):
+            return {"h": children["h"].sum(1)}, {}
+
+    with pytest.raises(ConfigurationError, match="Own has its own leaf encoder, Embedding, which takes no vectors"):
+        cells.build(Own, INNER, 5, 4, vector_size=3)
+    with pytest.raises(ConfigurationError, match="'vector_size' is -1; it must be a whole number"):
+        cells.build("tree_rnn", INNER, 5, 4, vector_size=-1)

@@ -15,9 +15,7 @@ from each_case import assert_each
 from oracle import OneOperator
 from torch import Tensor, cat, nn, sigmoid, softmax, stack, tanh
 
-from dgl_treestack import cells
-from dgl_treestack.cells import COMMON, FORMS, Cell
-from dgl_treestack.expression.operators import Operator, Signature
+from dgl_treestack import Cell, Operator, Signature, cells
 from dgl_treestack.plain_data import settings_of
 
 THREE = Signature("three", tuple(Operator(f"f{arity}", arity) for arity in (1, 2, 3)))
@@ -297,9 +295,8 @@ def tree_slots(n, slots=0, inner=0, mixed=False, normalise=True, layers=2, share
 
 MALI = (mi_tree_lstm, mtree_lstm, mtree_rnn, tree_rnn_second_order)
 STACKS = (tree_lstm_two_stacks, tree_queue, tree_rnn_scalar_stack, tree_rnn_stack, tree_rnn_stack_released, tree_smu)
-EQUATIONS = {
-    function.__name__: function for function in (tree_lstm, tree_rnn, tree_slots, *STACKS, *MALI)
-}  # by the file of the class
+BY_FILE = (tree_lstm, tree_rnn, tree_slots, *STACKS, *MALI)
+EQUATIONS = {function.__name__: function for function in BY_FILE}  # by the file of the class
 
 
 def grid(**choices):
@@ -336,7 +333,7 @@ def in_each_form(cases):
     """Every model with its settings in both forms, but for factors that are told apart and cannot be summed."""
     for name, settings in ((name, settings) for name, choices in cases.items() for settings in choices):
         label = ",".join([name, *(f"{key}={value}" for key, value in settings.items())])
-        forms = FORMS[:1] if cells.models()[name].settings.get("factors") == "bilinear" else FORMS
+        forms = cells.FORMS[:1] if cells.models()[name].settings.get("factors") == "bilinear" else cells.FORMS
         yield from ((f"{label}-{form}", name, {**settings, "form": form}) for form in forms)
 
 
@@ -367,7 +364,7 @@ def file_of(cell):
 def assert_follows(name, settings, dropout=False):
     generator = torch.Generator().manual_seed(1)
     all_settings = {**cells.models()[name].settings, **settings}
-    settings_of_class = {key: x for key, x in all_settings.items() if key not in (*COMMON, "form")}
+    settings_of_class = {key: x for key, x in all_settings.items() if key not in (*cells.COMMON, "form")}
     for width in WIDTHS:
         cell = make(name, width, settings, generator)
         file = file_of(type(cell))
@@ -399,5 +396,5 @@ def test_every_setting_of_every_class_is_tried():
     tried = {(models[name].cell, setting) for name, choices in FURTHER.items() for settings in choices for setting in settings}
     tried |= {(model.cell, setting) for model in models.values() for setting in model.settings}
     settings = {(model.cell, key) for model in models.values() for key in settings_of(model.cell)}
-    assert {key for key in settings - tried if key[1] not in (*COMMON, "form")} == set()
+    assert {key for key in settings - tried if key[1] not in (*cells.COMMON, "form")} == set()
     assert set(EQUATIONS) == {file_of(model.cell) for model in models.values()}

@@ -41,16 +41,11 @@ MODELS = {"toy": CellSpec(Toy, "none", "0", "nothing")}
 '''
 
 
-def code_lines(path):
-    """Lines that are neither empty nor imports."""
-    lines = [line.rstrip() for line in path.read_text().splitlines()]
-    return [line for line in lines if line.strip() and not line.startswith(("import ", "from "))]
-
-
 def test_no_six_lines_stand_in_two_files():
     file_of_run: dict[tuple[str, ...], str] = {}
     for path in FILES:
-        lines = code_lines(path)
+        code = [line.rstrip() for line in path.read_text().splitlines() if line.strip()]
+        lines = [line for line in code if not line.startswith(("import ", "from "))]
         for run in {tuple(lines[i : i + RUN]) for i in range(len(lines) - RUN + 1)}:
             assert file_of_run.setdefault(run, path.name) == path.name, "\n".join(run)
 

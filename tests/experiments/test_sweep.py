@@ -1,13 +1,13 @@
-"""Grids of runs: what is read from a file, and a sweep that is killed half-way."""
+"""Grids of runs: what is read from a file, and a sweep that goes on."""
 
 import json
 import re
-import subprocess
-import sys
-import time
+import shutil
 import tomllib
+from pathlib import Path
 
 import pytest
+from each_case import assert_raises, cases
 from small_runs import contents, small_config
 
 from dgl_treestack import plain_data
@@ -17,7 +17,6 @@ from dgl_treestack.resources import configs
 from dgl_treestack.runs import configuration
 
 BASE = "configs/quickstart/tree_smu.toml"
-GRID = 'seeds = [0, 1]\n[grid]\n"model.hidden" = [2, 3]\n"model.settings.stack_size" = [1, 2, 3]\n'
 
 
 def described(folder, text):
@@ -41,26 +40,22 @@ def test_every_combination_is_a_configuration_of_its_own(tmp_path):
     assert config.model.settings == {"stack_size": 3}
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("seeds = [0]", "The key 'base' is missing"),
-        (f'base = "{BASE}"\nseed = [0]', "Unknown key 'seed'"),
-        (f'base = "{BASE}"\nseeds = []', "'seeds' is empty; it lists one value or more"),
-        (f'base = "{BASE}"\nseeds = [0.5]', r"'seeds' is \[0.5\]; expected tuple"),
-        (f'base = "{BASE}"\nseeds = [1, 1]', "each given once; found 1, 1"),
-        (f'base = "{BASE}"\ngrid = 3', "'grid' is 3; expected dict"),
-        (f'base = "{BASE}"\n[grid]\n"model.hidden" = 8', "'grid.model.hidden' is 8; expected list"),
-        (f'base = "{BASE}"\n[grid]\n"model.hidden" = [8, 8]', "Two points of the grid are the same"),
-        (f'base = "{BASE}"\n[grid]\n"model.hiden" = [8]', "Unknown key 'model.hiden'"),
-        (f'base = "{BASE}"\n[grid]\n"model.dropout" = [2.0]', "'model.dropout' is 2.0"),
-        ('base = "nowhere"', "Unknown configuration 'nowhere'"),
-        ("base = ", "Invalid value"),
-    ],
+@cases(
+    ("seeds = [0]", "The key 'base' is missing"),
+    (f'base = "{BASE}"\nseed = [0]', "Unknown key 'seed'"),
+    (f'base = "{BASE}"\nseeds = []', "'seeds' is empty; it lists one value or more"),
+    (f'base = "{BASE}"\nseeds = [0.5]', r"'seeds' is \[0.5\]; expected tuple"),
+    (f'base = "{BASE}"\nseeds = [1, 1]', "each given once; found 1, 1"),
+    (f'base = "{BASE}"\ngrid = 3', "'grid' is 3; expected dict"),
+    (f'base = "{BASE}"\n[grid]\n"model.hidden" = 8', "'grid.model.hidden' is 8; expected list"),
+    (f'base = "{BASE}"\n[grid]\n"model.hidden" = [8, 8]', "Two points of the grid are the same"),
+    (f'base = "{BASE}"\n[grid]\n"model.hiden" = [8]', "Unknown key 'model.hiden'"),
+    (f'base = "{BASE}"\n[grid]\n"model.dropout" = [2.0]', "'model.dropout' is 2.0"),
+    ('base = "nowhere"', "Unknown configuration 'nowhere'"),
+    ("base = ", "Invalid value"),
 )
 def test_what_is_no_sweep_is_one_error_that_names_the_file(tmp_path, text, message):
-    with pytest.raises(ConfigurationError, match=f"sweep.toml: .*{message}"):
-        described(tmp_path, text)
+    assert_raises(ConfigurationError, f"sweep.toml: .*{message}", described, tmp_path, text)
 
 
 def test_the_sweeps_of_the_package_are_whole():
@@ -69,38 +64,19 @@ def test_the_sweeps_of_the_package_are_whole():
     assert sizes.items() >= {"sweep/arabshahi-2020": 90, "sweep/stack_size": 21, "sweep/mali-2021": 330}.items()
 
 
-def sweep(folder, *arguments, **options):
-    command = [sys.executable, "-m", "dgl_treestack", "sweep", "sweep.toml", *arguments]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
-
-
-def times(folder):
-    return {path.parent.name: path.stat().st_mtime_ns for path in (folder / "runs").glob("*/DONE")}
-
-
 @pytest.mark.slow
-def test_a_killed_sweep_ends_with_the_same_results_and_repeats_none(tmp_path):
-    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    for folder in (whole, stopped):
-        folder.mkdir()
-        (folder / "base.toml").write_text(configuration.dump(small_config(tmp_path, schedule={"epochs": 1}, compile="off")))
-        (folder / "sweep.toml").write_text('base = "base.toml"\n' + GRID)
-    output, _ = sweep(whole, "--json").communicate(timeout=300)
-    rows = json.loads(output)
-    assert len(rows) == 6 and all(row["seeds"] == [0, 1] for row in rows)
-    assert [(row["hidden"], row["stack_size"]) for row in rows] == [(h, s) for h in (2, 3) for s in (1, 2, 3)]
-
-    process = sweep(stopped)
-    while len(times(stopped)) < 5:
-        assert process.poll() is None
-        time.sleep(0.05)  # the core is wanted
-    process.kill()
-    process.communicate()
-    listed, _ = sweep(stopped, "--dry-run").communicate(timeout=300)
-    before, missing = times(stopped), set(listed.split())
-    assert len(before) + len(missing) >= 12 and len(missing) <= 7
-    output, errors = sweep(stopped, "--json").communicate(timeout=300)
-    assert "12 runs" in errors and json.loads(output) == rows
-    assert contents(stopped / "runs") == contents(whole / "runs")
-    after = times(stopped)
-    assert len(after) == 12 and before.items() <= after.items(), "what was done was not done again"
+def test_a_sweep_that_goes_on_ends_with_the_same_results_and_repeats_none(tmp_path, monkeypatch, treestack):
+    """One that is killed: tests/test_fuzz.py."""
+    monkeypatch.chdir(tmp_path)
+    Path("base.toml").write_text(configuration.dump(small_config(tmp_path, schedule={"epochs": 1}, compile="off")))
+    Path("sweep.toml").write_text('base = "base.toml"\nseeds = [0, 1]\n[grid]\n"model.hidden" = [2, 3]\nbatch_size = [4, 8]\n')
+    rows = json.loads(treestack("sweep", "sweep.toml", "--json"))
+    assert [(row["hidden"], row["batch_size"]) for row in rows] == [(2, 4), (2, 8), (3, 4), (3, 8)]
+    assert all(row["seeds"] == [0, 1] for row in rows)
+    whole, (first, second, *kept) = contents(Path("runs")), sorted(Path("runs").glob("small-*"))
+    shutil.rmtree(first)
+    (second / "DONE").unlink()
+    assert set(treestack("sweep", "sweep.toml", "--dry-run").split()) == {first.name, second.name}
+    before = [(run / "DONE").stat().st_mtime_ns for run in kept]
+    assert json.loads(treestack("sweep", "sweep.toml", "--json")) == rows and contents(Path("runs")) == whole
+    assert [(run / "DONE").stat().st_mtime_ns for run in kept] == before and len(kept) == 6

@@ -6,29 +6,22 @@ from dgl_treestack.errors import ExpressionError
 from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.infix import remark_on_names
 
+ENCODINGS = {
+    "1 + tan(x)**2 = sec(x)**2": "Equality Add Integer:1 Pow tan Symbol:x Integer:2 Pow sec Symbol:x Integer:2",
+    "a - b": "Add Symbol:a Mul NegativeOne Symbol:b",
+    **{"a/b": "Mul Symbol:a Pow Symbol:b NegativeOne", "1/a": "Pow Symbol:a NegativeOne", "1/2": "Pow Integer:2 NegativeOne"},
+    **{"-x": "Mul NegativeOne Symbol:x", "-1": "NegativeOne", "-2": "Mul NegativeOne Integer:2"},
+    **{"-x**2": "Mul NegativeOne Pow Symbol:x Integer:2", "x^2": "Pow Symbol:x Integer:2"},
+    **{"x**y**z": "Pow Symbol:x Pow Symbol:y Symbol:z", "sqrt(x) == y": "Equality Pow Symbol:x Half Symbol:y"},
+    **{"ln(x)": "log Symbol:x Exp1", "log(x, 2)": "log Symbol:x Integer:2", "arcsin(x)": "asin Symbol:x"},
+    "sin(x)**2 + _ = 1": "Equality Add Pow sin Symbol:x Integer:2 Blank Integer:1",
+    **{"pi*1.29": "Mul Pi Number:1.29", "one*half": "Mul One Half", "Rational(2/5)": "Rational:2/5"},
+    **{"Number(-0.3)": "Number:-0.3", "  x\t+\n1 ": "Add Symbol:x Integer:1"},
+}
 
-@pytest.mark.parametrize(
-    ("text", "prefix"),
-    [
-        ("1 + tan(x)**2 = sec(x)**2", "Equality Add Integer:1 Pow tan Symbol:x Integer:2 Pow sec Symbol:x Integer:2"),
-        ("a - b", "Add Symbol:a Mul NegativeOne Symbol:b"),
-        *(("a/b", "Mul Symbol:a Pow Symbol:b NegativeOne"), ("1/a", "Pow Symbol:a NegativeOne")),
-        *(("1/2", "Pow Integer:2 NegativeOne"), ("-x", "Mul NegativeOne Symbol:x"), ("-1", "NegativeOne")),
-        *(("-2", "Mul NegativeOne Integer:2"), ("-x**2", "Mul NegativeOne Pow Symbol:x Integer:2")),
-        *(("x^2", "Pow Symbol:x Integer:2"), ("x**y**z", "Pow Symbol:x Pow Symbol:y Symbol:z")),
-        ("sqrt(x) == y", "Equality Pow Symbol:x Half Symbol:y"),
-        ("ln(x)", "log Symbol:x Exp1"),
-        ("log(x, 2)", "log Symbol:x Integer:2"),
-        ("arcsin(x)", "asin Symbol:x"),
-        ("pi*1.29", "Mul Pi Number:1.29"),
-        ("sin(x)**2 + _ = 1", "Equality Add Pow sin Symbol:x Integer:2 Blank Integer:1"),
-        ("one*half", "Mul One Half"),
-        *(("Rational(2/5)", "Rational:2/5"), ("Number(-0.3)", "Number:-0.3")),
-        ("  x\t+\n1 ", "Add Symbol:x Integer:1"),
-    ],
-)
-def test_encodings(text, prefix):
-    assert Expression.parse(text).prefix() == prefix
+
+def test_encodings():
+    assert {text: Expression.parse(text).prefix() for text in ENCODINGS} == ENCODINGS
 
 
 @given(expressions(), expressions(equation=True))
@@ -66,7 +59,7 @@ def test_an_error_elsewhere_gets_no_hint():
         assert "Write" not in str(error.value)
 
 
-def test_greek_letters_are_variables():
+def test_greek_letters_are_variables_and_i_is_the_imaginary_unit():
     equation = Equation.parse("sin(α + 2*β_1)**2 = 1 - cos(α + 2*β_1)**2 + 0*Ω")
     assert {text for _, kind, text in equation.leaves() if kind == "Symbol"} == {"α", "β_1", "Ω"}
     assert Equation.parse(str(equation)) == equation == Equation.from_prefix(equation.prefix())
@@ -74,9 +67,6 @@ def test_greek_letters_are_variables():
     with pytest.raises(ExpressionError) as error:
         Equation.parse("α + sin(θ, 2) = 1")
     assert "column 5" in str(error.value)
-
-
-def test_the_imaginary_unit():
     assert Equation.parse("I**2 = -1") == Equation.parse("sqrt(-1)**2 = -1")
     assert str(Equation.from_prefix("Equality Symbol:I Symbol:x")) == "Symbol(I) = x"
 

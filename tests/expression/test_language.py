@@ -1,6 +1,7 @@
 import pickle
 
 import pytest
+from each_case import assert_raises
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,15 +30,11 @@ def trees_of_words(draw):
 
 
 @given(trees_of_words())
-def test_any_text_is_a_leaf_in_every_notation(tree):
+def test_any_text_is_a_leaf_in_every_notation_also_in_brackets_without_operators(tree):
     assert Expression.from_prefix(tree.prefix(), WORDS) == tree
     for notation in ("brackets", "lists"):
         language = Signature("words", WORDS.operators, words=True, notation=notation)
         assert Expression.parse(str(Expression(tree.names, tree.texts, tree.arities, language)), language) == tree
-
-
-@given(trees_of_words())
-def test_any_text_is_a_leaf_in_brackets_without_operators(tree):
     name_of_arity = {0: "Word", 1: "f", 2: "g"}
     names = tuple(name_of_arity.get(arity, "any") for arity in tree.arities)
     for notation in ("plain", "labelled"):
@@ -70,21 +67,22 @@ def test_labels_by_the_rules_of_a_language():
     numbers = from_dict({"name": "n", "classes": "numbers", "operators": {"f": 1}})
     assert [label_of(text, numbers) for text in ("2", -1.5, "-", "1e3")] == [2.0, -1.5, None, 1000.0]
     for signature, label in ((language, "4"), (language, True), (numbers, "inf"), (numbers, True), (numbers, "x")):
-        with pytest.raises(DataError, match="label"):
-            label_of(label, signature)
+        assert_raises(DataError, "label", label_of, label, signature)
 
 
-def test_a_program_may_register_a_language():
+def test_languages_are_registered_and_found(tmp_path):
     language = Signature("test of languages", (Operator("f", 1),), words=True, notation="brackets")
     assert register_language(language) is register_language(language) is find("test of languages")
     del languages()["test of languages"]
     with pytest.raises(ConfigurationError, match="another language 'logic'"):
         register_language(Signature("logic", (Operator("f", 1),), words=True))
-    with pytest.raises(ConfigurationError, match=r"no dgl_treestack\.Signature"):
-        register_language("logic")
+    assert_raises(ConfigurationError, r"no dgl_treestack\.Signature", register_language, "logic")
+    assert_raises(ConfigurationError, r"Unknown language 'listop'\. Did you mean 'listops'", find, "listop")
+    assert_raises(ConfigurationError, "cannot be read", find, str(tmp_path / "none.toml"))
+    assert from_dict({"name": "x", "operators": {"f": 1}}).notation == "brackets"
 
 
-def test_the_published_notations():
+def test_the_published_notations_in_which_depth_is_no_limit():
     tree = Expression.parse("[MAX 2 9 [MIN 4 7 ] 0 ]", LISTS)
     assert tree.prefix() == "MAX/4 Word:2 Word:9 MIN/2 Word:4 Word:7 Word:0" and str(tree) == "[MAX 2 9 [MIN 4 7 ] 0 ]"
     assert Expression.parse("( ( ( ( ( [MAX 2 ) 9 ) ( ( ( [MIN 4 ) 7 ) ] ) ) 0 ) ] )", LISTS) == tree
@@ -92,9 +90,6 @@ def test_the_published_notations():
     assert (str(pair.left), pair.right.prefix()) == ("(or a b)", 'not Word:"a b"')
     infix = Expression.parse("( ( not a ) ( or ( ( not ( b ( and c ) ) ) ( and a ) ) ) )", LOGIC)
     assert str(infix) == "(or (not a) (and (not (and b c)) a))"
-
-
-def test_depth_is_no_limit():
     text = "(not " * 20_000 + "a" + ")" * 20_000
     tree = Expression.parse(text, LOGIC)
     assert tree.depth == 20_000 and str(tree) == text
@@ -112,11 +107,3 @@ def test_a_language_is_read_back_and_sent_to_a_process(tmp_path):
         file.write_text(to_toml(language))
         assert read(file) == language
     assert languages()["math"] is find("math") is MATH and not MATH.words
-
-
-def test_an_unknown_language_and_a_missing_file(tmp_path):
-    with pytest.raises(ConfigurationError, match=r"Unknown language 'listop'\. Did you mean 'listops'"):
-        find("listop")
-    with pytest.raises(ConfigurationError, match="cannot be read"):
-        find(str(tmp_path / "none.toml"))
-    assert from_dict({"name": "x", "operators": {"f": 1}}).notation == "brackets"

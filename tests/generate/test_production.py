@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import re
 import signal
 import subprocess
@@ -13,6 +12,8 @@ from collections import Counter
 from dataclasses import asdict
 
 import pytest
+from each_case import assert_raises, cases
+from small_runs import contents
 
 from dgl_treestack.data import formats
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
@@ -22,10 +23,6 @@ from dgl_treestack.generate.production import MANIFEST, produce
 
 OPTIONS = SetOptions(seed=3, equations=160)
 NAME = "quickstart"
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +57,7 @@ def test_without_a_terminal_lines_tell_the_progress(tmp_path, monkeypatch, caplo
     assert lines and re.fullmatch(rf"{NAME}: 1 of \d+ shards, \d+\.\d a minute, about [\d:]+ left", lines[0])
 
 
-def test_settings_files_and_their_manifest_are_left(finished):
+def test_settings_files_and_their_manifest_are_left_and_not_made_again(finished, monkeypatch):
     assert sorted(contents(finished)) == [MANIFEST, "settings.json", "test.jsonl.gz", "train.jsonl.gz", "validation.jsonl.gz"]
     assert not [path for path in finished.iterdir() if path.is_dir()]
     manifest = json.loads((finished / MANIFEST).read_text())
@@ -70,11 +67,8 @@ def test_settings_files_and_their_manifest_are_left(finished):
         by_depth = content["by depth and label"].items()
         assert counts == {(depth, label): count for depth, by_label in by_depth for label, count in by_label.items()}
         assert content["equations"] == counts.total()
-
-
-def test_what_is_made_is_not_made_again(finished, monkeypatch):
     monkeypatch.setattr(production, "_make", None)
-    assert produce(NAME, OPTIONS, finished) == json.loads((finished / MANIFEST).read_text())
+    assert produce(NAME, OPTIONS, finished) == manifest
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe", b"{}"])
@@ -88,18 +82,14 @@ def test_a_folder_of_other_or_damaged_settings_is_left_alone(content, finished, 
     assert contents(folder) == before
 
 
-@pytest.mark.parametrize(
-    ("options", "jobs", "message"),
-    [
+def test_options_out_of_range_are_errors(tmp_path):
+    for options, jobs, message in (
         (SetOptions(seed=-1), 1, "seed is -1"),
         (SetOptions(seed=0, equations=-5), 1, "equations is -5"),
         (SetOptions(seed=0, equations=10**9), 1, "from 0 to 10000000"),
         (SetOptions(seed=0), 0, "jobs is 0"),
-    ],
-)
-def test_options_out_of_range_are_errors(options, jobs, message, tmp_path):
-    with pytest.raises(ConfigurationError, match=message):
-        produce(NAME, options, tmp_path / "new", jobs)
+    ):
+        assert_raises(ConfigurationError, message, produce, NAME, options, tmp_path / "new", jobs)
     assert not (tmp_path / "new").exists()
 
 
@@ -121,15 +111,12 @@ def stopped(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "damage", [None, lambda content: content[: len(content) // 2], lambda content: b"", lambda content: b"no gzip"]
-)
-def test_parts_are_kept_and_a_damaged_one_is_named_and_made_again_when_it_is_gone(damage, finished, stopped):
+@cases(None, lambda content: content[: len(content) // 2], lambda content: b"", lambda content: b"no gzip")
+def test_parts_are_kept_and_a_damaged_one_is_named_and_made_again_when_it_is_gone(finished, stopped, damage):
     part = sorted((stopped / "parts").glob("*.gz"))[3]
     if damage:
         part.write_bytes(damage(part.read_bytes()))
-        with pytest.raises(DataError, match=f"{part.name}: This part is damaged. Delete it"):
-            produce(NAME, OPTIONS, stopped)
+        assert_raises(DataError, f"{part.name}: This part is damaged. Delete it", produce, NAME, OPTIONS, stopped)
         part.unlink()
     produce(NAME, OPTIONS, stopped)
     assert contents(stopped) == contents(finished)
@@ -158,27 +145,17 @@ def start(folder, jobs, equations=160):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "jobs"), [(signal.SIGKILL, 2), (signal.SIGTERM, 2), (signal.SIGINT, 1)])
-def test_stopped_at_any_moment_it_goes_on_to_the_same_bytes(number, jobs, finished, tmp_path):
-    source, folder, stops = random.Random(int(number) + jobs), tmp_path / "stopped", 0
-    for _ in range(60):
-        process = start(folder, jobs)
-        parts, before = folder / "parts", len(list((folder / "parts").glob("*.gz")))
-        while process.poll() is None and len(list(parts.glob("*.gz"))) < before + 4:
-            time.sleep(0.01)
-        time.sleep(source.random() * 0.1)
-        if process.poll() is None:
-            os.kill(process.pid, number)
-            stops += 1
-        message = process.communicate()[1]
-        if (folder / MANIFEST).exists():  # a signal after it finds an interpreter that shuts down
-            break
-        if number != signal.SIGKILL:
-            # by its code, or by the signal itself, as Python ends after Ctrl-C inside exec(text): 128 + number for a shell
-            assert process.returncode in (128 + number, -number) and "Stopped" in message
-    last = start(folder, jobs)
-    assert "error" not in last.communicate()[1] and last.returncode == 0 and stops >= (1 if jobs == 1 else 2)
-    assert contents(folder) == contents(finished)
+@pytest.mark.parametrize(("number", "jobs"), [(signal.SIGTERM, 2), (signal.SIGINT, 1)])
+def test_stopped_by_a_signal_it_goes_on_to_the_same_bytes(number, jobs, finished, tmp_path):
+    """Killed at any moment: tests/test_fuzz.py."""
+    process = start(tmp_path, jobs)
+    while process.poll() is None and len(list(tmp_path.glob("parts/*.gz"))) < 4:
+        time.sleep(0.01)
+    process.send_signal(number)
+    # by its code, or by the signal itself, as Python ends after Ctrl-C inside exec(text): 128 + number for a shell
+    assert "Stopped" in process.communicate()[1] and process.returncode in (128 + number, -number)
+    last = start(tmp_path, jobs)
+    assert "error" not in last.communicate()[1] and last.returncode == 0 and contents(tmp_path) == contents(finished)
 
 
 def workers(process):

@@ -9,19 +9,18 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+from each_case import assert_raises, cases
 from every_cell import VOCABULARY, make, some_trees
 
-from dgl_treestack import Vocabulary, _dgl, cli, dgl
+from dgl_treestack import MATH, Equation, Example, Expression, Vocabulary, _dgl, cli, describe, dgl, to_networkx
 from dgl_treestack.data import formats, graph
-from dgl_treestack.data.formats import Example
 from dgl_treestack.data.wellformed import check
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
-from dgl_treestack.expression import Equation, Expression, networkx
+from dgl_treestack.expression import networkx
 from dgl_treestack.expression.language import find
-from dgl_treestack.expression.operators import MATH
 from dgl_treestack.inspection import drawing, graph_file
-from dgl_treestack.inspection.network import to_networkx, write_graphml
-from dgl_treestack.inspection.table import describe, nodes_below, rows
+from dgl_treestack.inspection.network import write_graphml
+from dgl_treestack.inspection.table import nodes_below, rows
 from dgl_treestack.propagate import propagate
 
 TEXTS = ["sin(x)**2 + cos(x)**2 = 1", "x + 0 = y", "2*x = x + x"]
@@ -70,7 +69,7 @@ def test_a_row_per_node_with_what_the_nodes_carry():
     assert [row["tree"] for row in described] == np.repeat([0, 1, 2], batch.batch_num_nodes()).tolist()
 
 
-def test_shared_nodes_no_states_and_nothing_at_all():
+def test_shared_nodes_no_states_a_stack_of_no_rows_and_nothing_at_all():
     _, described = printed(shared(), vocabulary=VOCABULARY)
     assert [row["children"] for row in described] == [[1, 2], [3], [3], []]
     assert described[3] == {"tree": 0, "node": 3, "name": "var_0", "kind": "Symbol", "children": [], "depth": 0, "signals": {}}
@@ -80,9 +79,6 @@ def test_shared_nodes_no_states_and_nothing_at_all():
     assert "and 3 more nodes" in printed(shared(), vocabulary=VOCABULARY, limit=1)[0]
     with pytest.raises(ConfigurationError, match="-1 is negative"):
         describe(shared(), limit=-1)
-
-
-def test_a_stack_that_is_not_made_of_rows_has_one_norm():
     batch = graph.from_expressions([Expression.parse("sin(x)")], VOCABULARY)
     batch.ndata["stack"] = torch.tensor([[3.0, 4.0, 0.0]] * 2)
     assert [row["stack"] for row in rows(batch)] == [5, 5] and "h" not in rows(batch)[0]
@@ -96,23 +92,19 @@ def test_names_that_cannot_be_read():
     short = torch.zeros(2, 3, dtype=torch.uint8)
     for values, message in ((short.float(), "torch.uint8|64 bytes"), (short, "holds 64 bytes"), (no_text, "no UTF-8")):
         batch.ndata["text"] = values
-        with pytest.raises(GraphError, match=message):
-            rows(batch, MATH, VOCABULARY)
+        assert_raises(GraphError, message, rows, batch, MATH, VOCABULARY)
     del batch.ndata["text"]
     batch.ndata["token"] = torch.tensor([-1, 99])
-    with pytest.raises(GraphError, match="token = 99"):
-        rows(batch, MATH, VOCABULARY)
-
-
-def test_a_vocabulary_of_another_language():
-    batch = graph.from_expressions([Expression.parse("[MAX 1 2 ]", find("listops"))], Vocabulary.of_words("12"))
+    assert_raises(GraphError, "token = 99", rows, batch, MATH, VOCABULARY)
+    lists, words = find("listops"), Vocabulary.of_words("12")
+    batch = graph.from_expressions([Expression.parse("[MAX 1 2 ]", lists)], words)
     del batch.ndata["text"]
     with pytest.raises(GraphError, match=r"The vocabulary does not fit 'math', mathematics\. Pass the signature of the graph"):
-        describe(batch, vocabulary=Vocabulary.of_words("12"))
-    assert [row["name"] for row in describe(batch, find("listops"), Vocabulary.of_words("12"))] == ["MAX", "1", "2"]
+        describe(batch, vocabulary=words)
+    assert [row["name"] for row in describe(batch, lists, words)] == ["MAX", "1", "2"]
 
 
-def test_networkx_has_it_all_and_is_read_back():
+def test_networkx_has_it_all_and_is_read_back_also_from_graphml(tmp_path):
     trees = some_trees(2, 6)
     batch = batch_of(trees)
     network = to_networkx(batch)
@@ -125,13 +117,7 @@ def test_networkx_has_it_all_and_is_read_back():
         assert {name: data[name] for name in names} == {name: (row | row["signals"])[key] for name, key in names.items()}
     for root, tree in zip(graph.roots(batch).tolist(), trees, strict=True):
         assert networkx.read(network.subgraph({root, *nx.ancestors(network, root)})).prefix() == tree.prefix()
-    network = to_networkx(shared(same=True), MATH, VOCABULARY)
-    assert list(network.edges(data="slot")) == [(1, 0, [0, 1])]
-
-
-def test_graphml_round_trip(tmp_path):
-    batch = batch_of(EQUATIONS)
-    network = to_networkx(batch)
+    assert list(to_networkx(shared(same=True), MATH, VOCABULARY).edges(data="slot")) == [(1, 0, [0, 1])]
     write_graphml(network, tmp_path / "a.graphml")
     back = nx.read_graphml(tmp_path / "a.graphml", node_type=int)
     assert set(back.edges(data="slot")) == set(network.edges(data="slot"))
@@ -139,20 +125,16 @@ def test_graphml_round_trip(tmp_path):
         read = {name: json.loads(value) if isinstance(data[name], list) else value for name, value in back.nodes[node].items()}
         assert read == {name: value for name, value in data.items() if value is not None}
     network.nodes[1]["text"] = "a\x01"
-    with pytest.raises(DataError, match="GraphML cannot hold"):
-        write_graphml(network, tmp_path / "b.graphml")
+    assert_raises(DataError, "GraphML cannot hold", write_graphml, network, tmp_path / "b.graphml")
     assert [path.name for path in tmp_path.iterdir()] == ["a.graphml"]
 
 
-def test_the_layout_of_trees():
+def test_the_layout_of_trees_shared_nodes_and_several_trees():
     """Leaves are side by side, an operator is above the middle of its children."""
     tree = Expression.parse("sin(x)**2 + y")
     assert tree.prefix() == "Add Pow sin Symbol:x Integer:2 Symbol:y"
     assert drawing.layout(networkx.write(tree)) == dict(enumerate([(1.25, 0), (0.5, 1), (0, 2), (0, 3), (1, 2), (2, 1)]))
     assert drawing.layout(networkx.write(Expression.from_prefix("sin " * 3000 + "Symbol:x")))[3000] == (0, 3000)
-
-
-def test_the_layout_of_shared_nodes_and_of_several_trees():
     positions = drawing.layout(to_networkx(shared(), MATH, VOCABULARY))
     assert positions == {0: (0.5, 0), 1: (0, 1), 2: (1, 1), 3: (0, 2)}
     two_graphs = to_networkx(dgl.batch([shared(), shared(same=True)]), MATH, VOCABULARY)
@@ -175,13 +157,6 @@ def test_the_layout_of_shared_nodes_and_of_several_trees():
         drawing.draw_network(nx.DiGraph())
 
 
-def inspect(capfd, *arguments):
-    """Exit code, standard output and standard error of the command."""
-    with pytest.raises(SystemExit) as left:
-        cli.main(["inspect", *map(str, arguments)])
-    return left.value.code or 0, *capfd.readouterr()
-
-
 @pytest.fixture
 def file(tmp_path):
     _dgl.save_graphs(str(tmp_path / "a.bin"), dgl.unbatch(batch_of(EQUATIONS)))
@@ -201,12 +176,9 @@ def test_command_counts_and_describes_a_file_of_graphs(file, tmp_path, treestack
     assert sorted(nx.read_graphml(tmp_path / "t.graphml", node_type=int)) == [row["node"] for row in answer["rows"]]
     treestack("inspect", file, "--output", tmp_path / "t.svg")
     assert "<svg" in (tmp_path / "t.svg").read_text()
-
-
-def test_command_draws_shared_nodes_and_needs_a_vocabulary_then(tmp_path, treestack):
-    _dgl.save_graphs(str(tmp_path / "a.bin"), [shared(), shared(same=True)])
+    _dgl.save_graphs(str(file), [shared(), shared(same=True)])
     for tree, suffix in itertools.product((0, 1), ("png", "graphml")):
-        treestack("inspect", tmp_path / "a.bin", "--equation", tree, "--output", tmp_path / f"{tree}.{suffix}")
+        treestack("inspect", file, "--equation", tree, "--output", tmp_path / f"{tree}.{suffix}")
         assert (tmp_path / f"{tree}.{suffix}").stat().st_size > 500
 
 
@@ -228,35 +200,34 @@ def test_a_damaged_file_never_ends_the_command(file, capfd):
         contents.append(flipped.tobytes())
     for i, content in enumerate(contents):
         file.write_bytes(content)
-        code, _, err = inspect(capfd, file)
+        with pytest.raises(SystemExit) as left:
+            cli.main(["inspect", str(file)])
+        code, (_, err) = left.value.code or 0, capfd.readouterr()
         assert code == 2 or (code == 0 and i >= 6)
         assert (err.count("error: "), err.count("\n")) == ((1, 1) if code else (0, 0)), err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("none.bin",), "none.bin: There is no such file"),
-        (("a.bin", "--run", "somewhere"), "Give a file of equations"),
-        (("a.bin", "--html", "page.html"), "Give a file of equations"),
-        (("a.bin", "--equation", "3"), "--equation 3 is no tree of the file. Give a number from 0 to 2"),
-        (("a.bin", "--equation", "e1"), "--equation e1 is no tree"),
-        (("a.bin", "--limit", "-1"), "--limit -1 is negative"),
-        (("a.bin", "--output", "a.pdf"), r".png or .svg file or written into a .graphml"),
-        (("mixed.bin",), "node feature 'h' is"),
-        (("types.bin",), "one type of node"),
-        (("empty.bin",), "There are no trees"),
-        (("other.bin",), "other.bin: There is no graph.ndata['op']"),
-    ],
+@cases(
+    (("none.bin",), "none.bin: There is no such file"),
+    (("a.bin", "--run", "somewhere"), "Give a file of equations"),
+    (("a.bin", "--html", "page.html"), "Give a file of equations"),
+    (("a.bin", "--equation", "3"), "--equation 3 is no tree of the file. Give a number from 0 to 2"),
+    (("a.bin", "--equation", "e1"), "--equation e1 is no tree"),
+    (("a.bin", "--limit", "-1"), "--limit -1 is negative"),
+    (("a.bin", "--output", "a.pdf"), r".png or .svg file or written into a .graphml"),
+    (("mixed.bin",), "node feature 'h' is"),
+    (("types.bin",), "one type of node"),
+    (("empty.bin",), "There are no trees"),
+    (("other.bin",), "other.bin: There is no graph.ndata['op']"),
 )
-def test_what_a_file_of_graphs_is_refused_for(file, tmp_path, capfd, monkeypatch, arguments, message):
+def test_what_a_file_of_graphs_is_refused_for(file, tmp_path, treestack, monkeypatch, arguments, message):
     _dgl.save_graphs(str(tmp_path / "mixed.bin"), [graph.from_expressions(EQUATIONS, VOCABULARY), batch_of(EQUATIONS)])
     _dgl.save_graphs(str(tmp_path / "types.bin"), [dgl.heterograph({("a", "to", "b"): ([0], [0])})])
     _dgl.save_graphs(str(tmp_path / "empty.bin"), [graph.from_expressions([], VOCABULARY)])
     _dgl.save_graphs(str(tmp_path / "other.bin"), [dgl.graph(([0], [1]))])
     monkeypatch.chdir(tmp_path)
-    code, out, err = inspect(capfd, *arguments)
-    assert (code, out, err.count("error: "), err.count("\n")) == (2, "", 1, 1) and message in err
+    error = treestack("inspect", *arguments, code=2)
+    assert error.count("\n") == 1 and message in error
 
 
 @pytest.mark.parametrize("sparse", ["coo", "csr", "csc"])
@@ -274,12 +245,11 @@ def test_a_file_of_graphs_is_read_as_it_was_written(tmp_path, sparse, number):
     assert all(torch.equal(a, b) for a, b in zip(read.edges(order="eid"), written.edges(order="eid"), strict=True))
 
 
-def test_saved_words_of_many_bytes_are_shortened_and_not_written_as_the_truth(tmp_path, capfd, monkeypatch):
+def test_saved_words_of_many_bytes_are_shortened_and_not_written_as_the_truth(tmp_path, treestack, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sentiment = find("sentiment")
     tree = Expression.parse(f"(3 (2 see) (3 a{'é' * 30}))", sentiment)
     _dgl.save_graphs("a.bin", [graph.from_expressions([tree], Vocabulary.of_words(tree.texts[1:])).formats("coo")])
-    code, out, _ = inspect(capfd, "a.bin", "--language", "sentiment", "--output", "a.png")
-    assert code == 0 and out.count("a" + "é" * 28 + "…") == 2
-    code, _, err = inspect(capfd, "a.bin", "--language", "sentiment", "--output", "a.graphml")
-    assert code == 2 and "a.bin: The text of node 2 is cut: it had more than 64 bytes" in err
+    arguments = ("inspect", "a.bin", "--language", "sentiment", "--output")
+    assert treestack(*arguments, "a.png").count("a" + "é" * 28 + "…") == 2
+    assert "a.bin: The text of node 2 is cut: it had more than 64 bytes" in treestack(*arguments, "a.graphml", code=2)

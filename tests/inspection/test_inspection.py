@@ -8,20 +8,14 @@ import numpy as np
 import pytest
 from small_runs import small_run
 
-from dgl_treestack import propagate
+from dgl_treestack import Equation, Example, Expression, Operator, Run, Signature, TreestackError, propagate
 from dgl_treestack.cli.inspect import inspect
 from dgl_treestack.data import formats, records
-from dgl_treestack.data.formats import Example
 from dgl_treestack.data.graph import from_expressions
-from dgl_treestack.data.vocabulary import PRESETS
-from dgl_treestack.errors import DataError, TreestackError
-from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.expression.operators import Operator, Signature
+from dgl_treestack.errors import DataError
 from dgl_treestack.inspection import drawing, trace_views, traces
-from dgl_treestack.inspection.table import summarise, summary_text
 from dgl_treestack.runs import pretrained
 from dgl_treestack.runs.evaluation import evaluate
-from dgl_treestack.runs.run import Run
 
 TEXTS = ["sin(x)**2 + cos(x)**2 = 1", "x + 0 = y", "2*x = x + x"]
 
@@ -39,15 +33,6 @@ def rnn(tmp_path_factory):
     """A Tree-RNN with a stack of three rows, one gate per action."""
     model = {"name": "tree_rnn_stack_noop", "hidden": 4, "settings": {"stack_size": 3}}
     return small_run(tmp_path_factory.mktemp("rnn"), model=model, schedule={"epochs": 1})
-
-
-def test_counts():
-    trees = [Equation.parse(text) for text in (TEXTS[0], "x = y", "x + 0 = x")]
-    summary = summarise(from_expressions(trees, PRESETS["canonical"]))
-    assert [summary[name] for name in ("graphs", "nodes", "edges", "leaves")] == [3, 19, 16, 10]
-    assert summary["operators"] == {"Equality": 3, "Add": 2, "Pow": 2, "cos": 1, "sin": 1}
-    assert summary["depths"] == {1: 1, 2: 1, 4: 1} and summary["levels"] == [10, 4, 3, 1, 1]
-    assert summary["leaf_texts"]["Symbol x"] == 5 and "graphs 3, nodes 19" in summary_text(summary)
 
 
 def test_wrong_arguments_are_refused_before_anything_is_printed(file, tmp_path, capsys):
@@ -73,12 +58,11 @@ def test_a_leaf_outside_the_vocabulary_is_named_with_file_and_line(tmp_path, tex
     inspect(str(path), limit=1)
 
 
-def comb(count):
-    """A tree as wide and as deep as so many operators can make it."""
-    return Expression.from_prefix("Add Symbol:x " * count + "Symbol:x")
+def test_a_picture_has_at_most_8000_pixels_a_side_and_text_is_never_read_as_mathematics(tmp_path, monkeypatch):
+    def comb(count):
+        """A tree as wide and as deep as so many operators can make it."""
+        return Expression.from_prefix("Add Symbol:x " * count + "Symbol:x")
 
-
-def test_a_picture_has_at_most_8000_pixels_a_side(tmp_path, monkeypatch):
     figure = drawing.draw(comb(248))
     assert max(figure.get_size_inches()) * figure.dpi == pytest.approx(8000) and drawing.draw(comb(3)).dpi == 150
     with pytest.raises(DataError, match="of 503 nodes cannot be drawn"):
@@ -87,9 +71,6 @@ def test_a_picture_has_at_most_8000_pixels_a_side(tmp_path, monkeypatch):
     formats.write(tmp_path / "a.jsonl", [Example(Equation.of(comb(20), Expression.parse("y")), 0, "comb")])
     inspect(str(tmp_path / "a.jsonl"), output=tmp_path / "t.png")
     assert 590 <= max(struct.unpack(">II", (tmp_path / "t.png").read_bytes()[16:24])) <= 600
-
-
-def test_text_is_never_read_as_mathematics(tmp_path):
     signature = Signature("money", (Operator("$\\frac$", 2), Operator("$", 1)))
     tree = Expression.from_prefix("$\\frac$ $ Symbol:x Pi", signature)
     drawing.draw(tree, title="$\\frac$").savefig(tmp_path / "t.svg")
@@ -149,17 +130,6 @@ def test_models_that_read_different_trees_are_not_compared(tmp_path):
         inspect(str(tmp_path / "numeric.jsonl"), run=(tmp_path / "one-0", tmp_path / "other-0"), limit=0)
 
 
-def test_difference_of_actions():
-    tree, record = Equation.parse("x + 1 = x"), {}
-    gates = dict.fromkeys(("push", "pop"), np.array([np.nan, 0.5, np.nan, np.nan, np.nan]))
-    first, second, without = (
-        traces.Trace(tree, record, np.zeros((5, 2)), {}, given)
-        for given in (gates, {**gates, "noop": np.array([np.nan, 1.0, 0, 0, 0])}, {})
-    )
-    assert traces.difference(first, second)[1] == pytest.approx(0.5) and traces.difference(first, first)[1] == 0
-    assert np.isnan(traces.difference(first, without)).all()
-
-
 def test_outline_has_a_line_per_node_and_says_where_models_part(file, rnn):
     examples = list(formats.read(file))
     traces_of_model = {"smu": traces.make(Run.open(SMU), examples), "rnn": traces.make(rnn, examples)}
@@ -172,6 +142,14 @@ def test_outline_has_a_line_per_node_and_says_where_models_part(file, rnn):
     table = trace_views.correctness_table(traces_of_model)
     counts = [int(line.split()[-3]) for line in table.splitlines()[1:]]
     assert table.startswith("3 equations with labels") and sum(counts) == 3
+    tree, record = Equation.parse("x + 1 = x"), {}
+    gates = dict.fromkeys(("push", "pop"), np.array([np.nan, 0.5, np.nan, np.nan, np.nan]))
+    first, second, without = (
+        traces.Trace(tree, record, np.zeros((5, 2)), {}, given)
+        for given in (gates, {**gates, "noop": np.array([np.nan, 1.0, 0, 0, 0])}, {})
+    )
+    assert traces.difference(first, second)[1] == pytest.approx(0.5) and traces.difference(first, first)[1] == 0
+    assert np.isnan(traces.difference(first, without)).all()
 
 
 def test_a_cell_with_two_stacks_is_shown_with_both(file, tmp_path):
@@ -197,7 +175,13 @@ def test_command(file, rnn, tmp_path, capsys):
     inspect(str(file), limit=1, equation="e2", output=tmp_path / "t.svg", json=True)
     assert json.loads(capsys.readouterr().out)["graphs"] == 1 and "<svg" in (tmp_path / "t.svg").read_text()
     inspect(str(file), limit=0, output=tmp_path / "t.png", vocabulary="released")
-    assert "graphs 3" in capsys.readouterr().out and (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
+    assert "graphs 3, nodes 23" in capsys.readouterr().out and (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
+    inspect(str(file), json=True)
+    summary = json.loads(capsys.readouterr().out)
+    assert [summary[name] for name in ("graphs", "nodes", "edges", "leaves")] == [3, 23, 20, 12]
+    assert summary["operators"] == {"Add": 3, "Equality": 3, "Mul": 1, "Pow": 2, "cos": 1, "sin": 1}
+    assert summary["depths"] == {"2": 2, "4": 1} and summary["levels"] == [12, 5, 4, 1, 1]
+    assert summary["leaf_texts"]["Symbol x"] == 6
     inspect(str(file), run=(SMU, rnn.folder), json=True, limit=0, equation="e2", output=tmp_path / "t.png")
     answer = json.loads(capsys.readouterr().out)
     assert answer["text"] == TEXTS[2] and set(answer["models"]) == {"tree_smu", "tree_rnn_stack_noop"}

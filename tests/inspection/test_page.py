@@ -5,15 +5,14 @@ import re
 import shutil
 
 import pytest
+from small_runs import FILM, film_config
 
+from dgl_treestack import Equation, Run
 from dgl_treestack.cli.inspect import inspect
 from dgl_treestack.data import formats
-from dgl_treestack.expression import Equation
 from dgl_treestack.resources import find_data
 from dgl_treestack.runs import pretrained
-from dgl_treestack.runs.configuration import load
 from dgl_treestack.runs.evaluation import evaluate
-from dgl_treestack.runs.run import Run
 from dgl_treestack.training.start import start
 
 SHALLOW, DEEP = 30, 10
@@ -68,14 +67,11 @@ def shown(page):
     )
 
 
-def test_it_needs_nothing_else(written, page):
+def test_it_needs_nothing_else_and_its_numbers_are_those_of_the_records(written, page):
     text = written[0].read_text()
     assert set(re.findall(r"https?://[^\"'\s]+", text)) == {"http://www.w3.org/2000/svg"} and "import(" not in text
     assert page.execute_script("return performance.getEntriesByType('resource').length") == 0
     assert page.execute_script("return window.hurt") is None and NASTY in shown(page)
-
-
-def test_its_numbers_are_those_of_the_records(written, page):
     _, rows, _ = written
     data = page.execute_script("return DATA.equations.map(item => [item.id, item.depth, item.label, item.models.tree_smu])")
     assert len(data) == len(rows) == SHALLOW + DEEP + 1
@@ -103,9 +99,8 @@ def test_a_deep_equation_is_legible(written, page):
             beside, above_or_below = right <= earlier[0] or left >= earlier[2], bottom <= earlier[1] or top >= earlier[3]
             assert beside or above_or_below, "boxes do not overlap"
     page.find_element("id", "fit").click()
-    assert page.execute_script(
-        "return document.getElementById('drawing').clientWidth <= document.querySelector('main').clientWidth"
-    )
+    widths = "document.getElementById('drawing').clientWidth <= document.querySelector('main').clientWidth"
+    assert page.execute_script(f"return {widths}")
 
 
 def test_filters(written, page):
@@ -121,7 +116,7 @@ def test_filters(written, page):
     assert shown(page) == [name for name, row in rows.items() if row["correct"]]
     page.find_element("id", "all").click()
     page.execute_script(
-        "const list = document.getElementById('order'); list.value = 'score'; list.dispatchEvent(new Event('input'))"
+        "const one = document.getElementById('order'); one.value = 'score'; one.dispatchEvent(new Event('input'))"
     )
     scores = [rows[name]["score"] for name in shown(page)]
     assert scores == sorted(scores, reverse=True)
@@ -156,26 +151,15 @@ def test_walking_the_tree(written, page):
     assert page.execute_script("return state.at") == before + 1
 
 
-PHRASES = ["(3 (2 It) (4 works))", "(1 (2 It) (1 (2 never) (4 works)))", "(0 (0 Dull) (2 film))", "(4 (4 Great) (2 film))"]
-CONFIG = """
-name = "film"
-model = { name = "tree_lstm", hidden = 4, vocabulary = "train", tasks = ["node_classification"] }
-data = { language = "sentiment", train = ["film.txt"], validation = ["film.txt"], test = ["film.txt"] }
-schedule = { epochs = 1 }
-"""
-
-
 def test_answers_at_nodes(browser, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "film.txt").write_text("\n".join(PHRASES) + "\n")
-    (tmp_path / "run.toml").write_text(CONFIG)
-    run = start(load(tmp_path / "run.toml"), 0, tmp_path / "runs", quiet=True)
+    run = start(film_config(language="sentiment"), 0, tmp_path / "runs", quiet=True)
     inspect("film.txt", run=(run.folder,), html=tmp_path / "page.html", output=tmp_path / "tree.svg")
     rows = {row["id"]: row for row in run.read_records("film.txt").rows(named=True)}
-    assert len(rows) == sum(phrase.count("(") for phrase in PHRASES)
+    assert len(rows) == sum(phrase.count("(") for phrase in FILM)
     browser.get("about:blank")
     browser.get((tmp_path / "page.html").as_uri())
-    script = "return DATA.equations.map(one => [one.id, one.labels, one.models.tree_lstm.answers])"
+    script = "return DATA.equations.map(one => [one.id, one.labels, one.models.tree_rnn.answers])"
     for id, labels, answers in browser.execute_script(script):
         own = [rows[f"{id}/{node}"] for node in range(len(answers))]
         assert answers == [row["predicted"] for row in own] and labels == [row["label"] for row in own]
@@ -187,5 +171,5 @@ def test_answers_at_nodes(browser, tmp_path, monkeypatch):
     detail, row = browser.find_element("id", "detail").text, rows[f"2/{wrong[0]}"]
     assert f"label {row['label']}" in detail and f"answer {row['predicted']}" in detail
     assert f"answer {rows['2/0']['predicted']}" in browser.find_element("id", "verdict").text
-    assert "label 1" in browser.find_element("css selector", "#list button.chosen").text
+    assert "label 2" in browser.find_element("css selector", "#list button.chosen").text
     assert browser.get_log("browser") == []

@@ -7,6 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
+from each_case import assert_raises, cases
 from small_runs import assert_same_when_stopped
 
 from dgl_treestack.errors import ConfigurationError, DataError
@@ -17,7 +18,6 @@ from dgl_treestack.resources import configs
 from dgl_treestack.results.run_result import read_any
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.run import Run
-from dgl_treestack.runs.sequence_configuration import TextConfig
 from dgl_treestack.sequence import SCRN
 from dgl_treestack.training.text import ENOUGH, TextObjective
 
@@ -40,26 +40,33 @@ def write_text(folder, sizes=(600, 80, 80)):
     return folder
 
 
-def test_a_corpus_is_numbered_words_with_ends(tmp_path):
+def test_a_corpus_is_numbered_words_with_ends_read_in_bounded_memory(tmp_path):
     corpus = WordCorpus.read(write_text(tmp_path / "text"))
     assert corpus.words[0] == "</s>" and len(corpus.words) == len(set(corpus.words)) == 28
     text = " ".join(corpus.words[number] for number in corpus.parts["valid"]).split(" </s>")
     assert [sentence.strip() for sentence in text[:-1]] == list(sentences(80, 1))
+    with (tmp_path / "our.train.txt").open("w") as file:
+        for _ in range(25_000):
+            file.write("one two three four five six seven eight nine\n")
+    for part in ("valid", "test"):
+        (tmp_path / f"our.{part}.txt").write_text("one two\n")
+    tracemalloc.start()
+    corpus = WordCorpus.read(tmp_path)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(corpus.parts["train"]) == 250_000 and most < 5e6, "four bytes a word, and room to grow"
 
 
-@pytest.mark.parametrize(
-    ("part", "content", "message"),
-    [
-        ("valid", "the queen rules\n", "our.valid.txt:1: 'queen' does not occur in the training text"),
-        ("train", "a b\nc </s> d\n", "our.train.txt:2: The word </s>"),
-        ("test", "\n\n", "our.test.txt: There are no sentences"),
-        ("train", b"a b\n\xff\xfe c\n", "our.train.txt:2: The text is not UTF-8"),
-        ("train", b"a \x00 c\n", "our.train.txt:1: A zero byte"),
-        ("train", "a " * 600_000, "our.train.txt:1: The line has more than"),
-        ("valid", None, "one file ending in valid.txt"),
-    ],
+@cases(
+    ("valid", "the queen rules\n", "our.valid.txt:1: 'queen' does not occur in the training text"),
+    ("train", "a b\nc </s> d\n", "our.train.txt:2: The word </s>"),
+    ("test", "\n\n", "our.test.txt: There are no sentences"),
+    ("train", b"a b\n\xff\xfe c\n", "our.train.txt:2: The text is not UTF-8"),
+    ("train", b"a \x00 c\n", "our.train.txt:1: A zero byte"),
+    ("train", "a " * 600_000, "our.train.txt:1: The line has more than"),
+    ("valid", None, "one file ending in valid.txt"),
 )
-def test_a_malformed_file_is_one_clear_error(tmp_path, part, content, message, train):
+def test_a_malformed_file_is_one_clear_error(tmp_path, train, part, content, message):
     folder = write_text(tmp_path / "text", (20, 5, 5))
     path = folder / f"our.{part}.txt"
     path.unlink() if content is None else path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -72,29 +79,14 @@ def test_what_looks_like_the_penn_treebank_has_to_be_all_of_it(tmp_path):
     for part in PARTS:
         (tmp_path / f"ptb.{part}.txt").write_text(" ".join(words) + "\n")
         (tmp_path / f"ptb.char.{part}.txt").write_text("a b c\n")
-    with pytest.raises(DataError, match="looks like the Penn Treebank"):
-        WordCorpus.read(tmp_path)
+    assert_raises(DataError, "looks like the Penn Treebank", WordCorpus.read, tmp_path)
     (tmp_path / "ptb.train.txt").write_text("\ufeff" + " ".join(words[-6_000:]) + "\n")  # cut, and with a mark of byte order
-    with pytest.raises(DataError, match="'words': 6001"):
-        WordCorpus.read(tmp_path)
+    assert_raises(DataError, "'words': 6001", WordCorpus.read, tmp_path)
     (tmp_path / "ptb.train.txt").write_text(" ".join(words[-4_000:]) + "\n")
     assert len(WordCorpus.read(tmp_path).words) == 4_001, "a text of one's own"
 
 
-def test_n_grams_of_a_large_vocabulary_take_some_hundred_bytes_a_word():
-    generator = np.random.default_rng(0)
-    tokens = np.minimum(generator.zipf(1.3, 200_000), 10_000) - 1
-    tracemalloc.start()
-    grams = KneserNey(tokens, 10_000)
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert most < 400 * len(tokens)
-    chances = grams.probabilities(tokens[:50])
-    one_by_one = [_probability(grams, int(tokens[i]), [0] * 4 + tokens[:i].tolist()) for i in range(50)]
-    np.testing.assert_allclose(chances, one_by_one)
-
-
-def test_kneser_ney_sums_to_one_and_knows_what_it_saw():
+def test_kneser_ney_sums_to_one_knows_what_it_saw_and_takes_some_hundred_bytes_a_word():
     tokens = np.random.default_rng(0).integers(0, 6, 300)
     grams = KneserNey(tokens, 7, order=3)
     for before in ((0, 1), (6, 6), (2, 6), tuple(tokens[50:52])):
@@ -109,6 +101,16 @@ def test_kneser_ney_sums_to_one_and_knows_what_it_saw():
     assert _probability(seen, 3, (1, 2)) > 0.97 and seen.perplexity(np.array([1, 2, 3] * 20)) < 1.1
     with_cache = KneserNey([1, 2, 3, 0] * 50, 5, order=2).perplexity(np.array([4] * 100), cache=True)
     assert with_cache < KneserNey([1, 2, 3, 0] * 50, 5, order=2).perplexity(np.array([4] * 100)) * 0.7
+    generator = np.random.default_rng(0)
+    tokens = np.minimum(generator.zipf(1.3, 200_000), 10_000) - 1
+    tracemalloc.start()
+    grams = KneserNey(tokens, 10_000)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 400 * len(tokens)
+    chances = grams.probabilities(tokens[:50])
+    one_by_one = [_probability(grams, int(tokens[i]), [0] * 4 + tokens[:i].tolist()) for i in range(50)]
+    np.testing.assert_allclose(chances, one_by_one)
 
 
 @pytest.mark.parametrize("name", ["rnn", "lstm", "scrn", "stack_rnn"])
@@ -138,14 +140,13 @@ def test_scrn_changes_slowly_where_it_should():
         slow = 0.1 * x[t] @ cell.U[3:].T + 0.9 * slow
         fast = torch.sigmoid(slow @ cell.P.T + x[t] @ cell.U[:3].T + fast @ cell.R.T)
         torch.testing.assert_close(h[t], torch.cat([fast, slow], dim=-1))
-    with pytest.raises(ConfigurationError, match="'context' is 5"):
-        SCRN(3, 5, context=5)
+    assert_raises(ConfigurationError, "'context' is 5", SCRN, 3, 5, context=5)
 
 
 def small(folder, model, **changes):
     settings = {"lstm": {}, "stack_rnn": {"stacks": 4, "recurrence": "full", "noop": True, "capacity": 20}}[model]
     described = {"model": model, "hidden": 32, "settings": settings, "optimizer": "adam", "learning_rate": 0.01, "streams": 8}
-    config = TextConfig(f"small-{model}", **{**described, "epochs": 12, "window": 40, **changes})
+    config = configuration.TextConfig(f"small-{model}", **{**described, "epochs": 12, "window": 40, **changes})
     (folder / f"{model}.toml").write_text(configuration.dump(config))
     return folder / f"{model}.toml"
 
@@ -192,19 +193,16 @@ def test_a_run_stopped_at_any_window_goes_on_to_the_same_numbers(tmp_path, optim
     assert_same_when_stopped(config, TextObjective, [(1, 4)], tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--set", "learning_rate=-1"], "'learning_rate' is -1"),
-        (["--set", "settings.restarts=2"], "'restarts' is no setting"),
-        (["--set", "settings.depth=2"], "unexpected keyword argument 'depth'"),
-        (["--set", "hiden=2"], "Did you mean 'hidden'"),
-        (["--set", "optimizer=adam", "learning_rate=1e30"], "Lower the learning rate"),
-        (["--seeds", "1", "1"], "each given once"),
-        (["--device", "cuda"], "is trained on the CPU"),
-    ],
+@cases(
+    (["--set", "learning_rate=-1"], "'learning_rate' is -1"),
+    (["--set", "settings.restarts=2"], "'restarts' is no setting"),
+    (["--set", "settings.depth=2"], "unexpected keyword argument 'depth'"),
+    (["--set", "hiden=2"], "Did you mean 'hidden'"),
+    (["--set", "optimizer=adam", "learning_rate=1e30"], "Lower the learning rate"),
+    (["--seeds", "1", "1"], "each given once"),
+    (["--device", "cuda"], "is trained on the CPU"),
 )
-def test_what_cannot_be_trained_is_one_error(tmp_path, flags, message, train):
+def test_what_cannot_be_trained_is_one_error(tmp_path, train, flags, message):
     folder = write_text(tmp_path / "text", (40, 5, 5))
     assert message in train(small(tmp_path, "lstm"), "--data", folder, "--output-dir", tmp_path / "runs", *flags, code=2)
 
@@ -219,19 +217,6 @@ def test_the_configurations_that_are_there_learn(tmp_path, name, train):
     (run,) = map(Run, (tmp_path / "runs").iterdir())
     losses = [row["validation_loss"] for row in run.read_metrics()]
     assert losses[1] < losses[0] < math.log(len(run.read_json("vocabulary.json")["words"]))
-
-
-def test_a_long_text_is_read_in_bounded_memory(tmp_path):
-    with (tmp_path / "our.train.txt").open("w") as file:
-        for _ in range(25_000):
-            file.write("one two three four five six seven eight nine\n")
-    for part in ("valid", "test"):
-        (tmp_path / f"our.{part}.txt").write_text("one two\n")
-    tracemalloc.start()
-    corpus = WordCorpus.read(tmp_path)
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert len(corpus.parts["train"]) == 250_000 and most < 5e6, "four bytes a word, and room to grow"
 
 
 def _probability(grams, word, before):

@@ -8,7 +8,6 @@ from scipy import stats
 
 from dgl_treestack.errors import DivergenceError
 from dgl_treestack.experiments import language_model
-from dgl_treestack.experiments.language_model import CONFIGS, GRAMS, PAIRS
 from dgl_treestack.experiments.protocol import EXTENTS, SCALES, Extent, Scale, read_data
 from dgl_treestack.experiments.reproduce import missing, reproduce
 from dgl_treestack.processes import Interrupted
@@ -40,15 +39,15 @@ def test_the_table_has_mean_and_spread_of_the_runs(tmp_path):
     runs = [read_any(path) for path in sorted((tmp_path / "runs").iterdir())]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")]
     cells_of, logarithms = {row[0]: row[1:] for row in rows[2:8]}, {}
-    assert len(runs) == 8 and list(cells_of) == list(paper) == [*GRAMS, *CONFIGS]
-    for label, name in CONFIGS.items():
+    assert len(runs) == 8 and list(cells_of) == list(paper) == [*language_model.GRAMS, *language_model.CONFIGS]
+    for label, name in language_model.CONFIGS.items():
         results = [language_model.perplexities_of(run) for run in runs if run.config.model == name]
         means = [sum(result[part] for result in results) / 2 for part in ("valid", "test")]
         assert [float(cell.split(" ± ")[0]) for cell in cells_of[label][2:4]] == pytest.approx(means, abs=0.006)
         assert cells_of[label][:2] == [f"{paper[label][part]:g}" for part in ("valid", "test")] and cells_of[label][-1] == "5 6"
         logarithms[label] = [math.log(result["test"]) for result in results]
     pairs_csv = list(csv.DictReader((table_folder / "pairs.csv").read_text().splitlines()))
-    for (first, second), pair in zip(PAIRS, pairs_csv, strict=True):
+    for (first, second), pair in zip(language_model.PAIRS, pairs_csv, strict=True):
         cells = next(row[2:] for row in rows if row[:2] == [first, second])
         test = stats.ttest_rel(logarithms[first], logarithms[second])
         ratio = math.exp(sum(logarithms[first]) / 2 - sum(logarithms[second]) / 2)
@@ -58,7 +57,7 @@ def test_the_table_has_mean_and_spread_of_the_runs(tmp_path):
         assert [float(pair["low"]), float(pair["high"])] == pytest.approx(bounds)
         assert float(cells[3]) == pytest.approx(test.pvalue, rel=0.01) and float(cells[4]) >= test.pvalue * 0.99
     settings = {row[0]: row[1:] for row in rows[-4:]}
-    for label, name in CONFIGS.items():
+    for label, name in language_model.CONFIGS.items():
         run = Run(next(run.folder for run in runs if run.config.model == name))
         size = sum(tensor.numel() for tensor in read_weights(run.best)[0].values())
         assert settings[label][0] == f"{size:,}" and settings[label][-2] == "1"

@@ -5,9 +5,10 @@ import sys
 
 import pytest
 import torch
+from each_case import assert_raises
 from small_runs import small_config
 
-from dgl_treestack import Cell, Equation, Model, Task, cells, load, pretrained, resources, tasks
+from dgl_treestack import Cell, Equation, Model, Task, cells, load, pretrained, tasks
 from dgl_treestack.cells.tree_rnn import TreeRNN
 from dgl_treestack.cli.doctor import examine
 from dgl_treestack.data import graph
@@ -30,10 +31,8 @@ def test_scores_of_texts_and_trees():
     batch = graph.from_expressions([Equation.parse(text) for text in texts], model.vocabulary)
     torch.testing.assert_close(scores, model.eval()(batch))
     assert model.score([]).shape == (0,)
-    with pytest.raises(ExpressionError, match="column"):
-        model.score("x + = y")
-    with pytest.raises((VocabularyError, ValueError), match="no row for Symbol 'theta'"):
-        model.score("theta = x")
+    assert_raises(ExpressionError, "column", model.score, "x + = y")
+    assert_raises((VocabularyError, ValueError), "no row for Symbol 'theta'", model.score, "theta = x")
 
 
 def test_states_are_those_of_propagate():
@@ -55,31 +54,11 @@ def test_models_by_name_and_by_folder(tmp_path):
     run = start(small_config(tmp_path, schedule={"epochs": 1}), 0, tmp_path, quiet=True)
     torch.testing.assert_close(load(run.folder).score("x = y"), run.load_model().score("x = y"))
     assert load(str(run.folder), torch.float64).score("x = y").dtype == torch.float64
-    with pytest.raises(CheckpointError, match=r"tree_smv is no folder of a run. .* Did you mean 'tree_smu'"):
-        load("tree_smv")
+    assert_raises(CheckpointError, r"tree_smv is no folder of a run. .* Did you mean 'tree_smu'", load, "tree_smv")
 
 
 class Summed(TreeRNN):
     """A cell of a user's."""
-
-
-@pytest.fixture
-def clean_registries():
-    registries = [cells.registry.registered, tasks.registry.registered, language.registry.registered]
-    before = [dict(registry) for registry in registries]
-    yield
-    for registry, content in zip(registries, before, strict=True):
-        registry.clear()
-        registry.update(content)
-
-
-def test_a_cell_by_class():
-    model = Model.build(Summed, 5, seed=1, activation="tanh")
-    assert isinstance(model.cell, Summed) and model.score("x = y").shape == (1,)
-    with pytest.raises(ConfigurationError, match="Model 'Summed': Unknown setting 'stack_size'"):
-        Model.build(Summed, 5, stack_size=2)
-    with pytest.raises(ConfigurationError, match="no class derived from"):
-        Model.build(dict, 5)
 
 
 def test_a_registered_cell_has_a_name_for_models_and_configurations(tmp_path, clean_registries):
@@ -88,10 +67,16 @@ def test_a_registered_cell_has_a_name_for_models_and_configurations(tmp_path, cl
     assert issubclass(Summed, Cell) and "summed" in cells.models()
     run = start(small_config(tmp_path, model={"name": "summed", "hidden": 3}, schedule={"epochs": 1}), 0, tmp_path, quiet=True)
     assert isinstance(load(run.folder).cell, Summed)
-    with pytest.raises(ConfigurationError, match="another model 'tree_smu'"):
-        cells.register_cell("tree_smu")(Summed)
-    with pytest.raises(ConfigurationError, match="no class derived"):
-        cells.register_cell("other")(dict)
+    assert isinstance(Model.build(Summed, 5, seed=1, activation="tanh").cell, Summed), "by its class"
+    cells.register_cell("lstm")(Summed)
+    for call, message in (
+        (lambda: cells.register_cell("tree_smu")(Summed), "another model 'tree_smu'"),
+        (lambda: cells.register_cell("other")(dict), "no class derived from"),
+        (lambda: Model.build(Summed, 5, stack_size=2), "Model 'Summed': Unknown setting 'stack_size'"),
+        (lambda: Model.build(dict, 5), "no class derived from"),
+        (lambda: Model.build("lstm", 4), "'lstm' is the name of a registered cell and of a sequence or attention"),
+    ):
+        assert_raises(ConfigurationError, message, call)
 
 
 def test_a_registered_task_has_a_name_for_models(clean_registries):
@@ -108,8 +93,7 @@ def test_a_registered_task_has_a_name_for_models(clean_registries):
     assert model.score("x = x").item() == pytest.approx(1.0)
     with pytest.raises(ConfigurationError, match="another task 'verification'"):
         tasks.register_task(type("Other", (Verification,), {}))
-    with pytest.raises(ConfigurationError, match="no class derived from"):
-        tasks.register_task(dict)
+    assert_raises(ConfigurationError, "no class derived from", tasks.register_task, dict)
 
 
 def test_entry_points_of_other_packages(tmp_path, monkeypatch, caplog, clean_registries):
@@ -137,37 +121,21 @@ def test_entry_points_of_other_packages(tmp_path, monkeypatch, caplog, clean_reg
         "[dgl_treestack.languages]\nsoup = somebodys:SOUP\nno_language = somebodys:Own\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    registries = cells.registry, tasks.registry, language.registry
-    for registry in registries:
-        registry.__dict__.pop("of_packages", None)
-    try:
-        assert {"somebodys", "somebodys_tanh", "decorated"} <= set(cells.models())
-        assert "judge" in tasks.tasks() and "soup" in language.languages()
-        assert Model.build("somebodys_tanh", 3, tasks=["judge"], seed=0).score("x = y").shape == (1,)
-        problems = "\n".join(examine()["problems"])
-        for wrong in ("gone", "broken", "no_cell", "no_task", "no_language"):
-            assert f"entry point {wrong} = " in problems and caplog.text.count(f"entry point {wrong} = ") == 1
-        assert problems.count("is left out") == 5
-    finally:
-        for registry in registries:
-            registry.__dict__.pop("of_packages", None)
-        sys.modules.pop("somebodys")
-        resources.faults.clear()
-
-
-def test_a_name_of_an_encoder_is_taken(clean_registries):
-    cells.register_cell("lstm")(Summed)
-    with pytest.raises(ConfigurationError, match="'lstm' is the name of a registered cell and of a sequence or attention"):
-        Model.build("lstm", 4)
+    assert {"somebodys", "somebodys_tanh", "decorated"} <= set(cells.models())
+    assert "judge" in tasks.tasks() and "soup" in language.languages()
+    assert Model.build("somebodys_tanh", 3, tasks=["judge"], seed=0).score("x = y").shape == (1,)
+    problems = "\n".join(examine()["problems"])
+    for wrong in ("gone", "broken", "no_cell", "no_task", "no_language"):
+        assert f"entry point {wrong} = " in problems and caplog.text.count(f"entry point {wrong} = ") == 1
+    assert problems.count("is left out") == 5
+    sys.modules.pop("somebodys")
 
 
 def test_an_encoder_has_no_signals_and_no_unknown_engine():
     model = Model.build("lstm", 4, seed=0)
     batch = graph.from_expressions([Equation.parse("x = y")], model.vocabulary)
-    with pytest.raises(ConfigurationError, match="has no signals, such as 'push'"):
-        model(batch, signals=["push"])
-    with pytest.raises(ConfigurationError, match="Unknown engine 'fast'"):
-        model(batch, "fast")
+    assert_raises(ConfigurationError, "has no signals, such as 'push'", model, batch, signals=["push"])
+    assert_raises(ConfigurationError, "Unknown engine 'fast'", model, batch, "fast")
 
 
 # Dynamo hides this warning, but not where warnings are errors

@@ -12,13 +12,8 @@ from every_cell import needs_compiler
 from torch.nn import functional
 from trees import random_equation
 
-from dgl_treestack.data.forest import Forest
-from dgl_treestack.data.formats import Example
-from dgl_treestack.data.vocabulary import Vocabulary
+from dgl_treestack import Example, Expression, Forest, Model, Operator, Signature, Vocabulary
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.expression import Expression
-from dgl_treestack.expression.operators import Operator, Signature
-from dgl_treestack.model.model import Model
 from dgl_treestack.model.signals import NodeSignals
 from dgl_treestack.truth.subtrees import DEFINED, UNDEFINED, UNKNOWN, Targets, targets_of
 
@@ -147,7 +142,7 @@ def test_classes_choose_subtrees_come_first_and_whole():
     assert len(signals._choose_subtrees(classes, np.random.default_rng(0))) == 8  # all but the two without a class
 
 
-def test_every_height_counts_by_the_root_of_its_subtrees(monkeypatch):
+def test_every_height_counts_by_the_root_of_its_subtrees_and_states_meet_the_targets_of_theirs(monkeypatch):
     model = model_of("tree_rnn", {"value": 1.0, "points": POINTS})
     dataset, seen = model.prepare(equations(40)), []
     batch = dataset.batch(np.arange(40))
@@ -159,12 +154,7 @@ def test_every_height_counts_by_the_root_of_its_subtrees(monkeypatch):
     ((rows, weight),) = seen
     assert rows == len(subtrees)
     assert sorted(weight.tolist()) == pytest.approx(sorted(counts[height] ** -0.5 for height, _ in subtrees))
-
-
-def test_the_states_of_a_batch_meet_the_targets_of_their_subtrees():
-    """A batch numbers its nodes anew; the rows of the targets are those of the forest of all training trees."""
-    model = model_of("tree_rnn", {"value": 1.0, "points": POINTS})
-    dataset = model.prepare(equations(40))
+    # A batch numbers its nodes anew; the rows of the targets are those of the forest of all training trees
     targets = targets_of(dataset.forest, POINTS)
     batch = dataset.batch(np.array([31, 2, 17]))
     nodes = [(i, node) for i in (31, 2, 17) for node in range(dataset.items[i].tree.size)]
@@ -175,24 +165,17 @@ def test_the_states_of_a_batch_meet_the_targets_of_their_subtrees():
             assert targets.status[subtree].any()
 
 
-def test_without_a_value_signal_no_values_are_predicted():
-    with pytest.raises(ConfigurationError, match="without the value signal"):
-        NodeSignals(4, equivalence=1.0).predict_values(torch.zeros(1, 4))
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
+def test_settings_that_do_not_fit():
+    for settings, message in (
         ({"slots": 3}, "'model.hidden' is 8, which the 3 slots"),
         ({"slots": 4, "points": 6}, "'signals.points' is 6, which the 4 slots"),
         ({"value": -1.0}, "'signals.value' is -1.0"),
         ({"temperature": 0.0}, "'signals.temperature' is 0.0"),
         ({"rows": 1}, "'signals.rows' is 1"),
-    ],
-)
-def test_settings_that_do_not_fit(settings, message):
-    with pytest.raises(ConfigurationError, match=message):
-        NodeSignals(8, **{"value": 1.0, **settings})
+        ({"value": 0.0, "equivalence": 1.0}, "without the value signal"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            NodeSignals(8, **{"value": 1.0, **settings}).predict_values(torch.zeros(1, 8))
 
 
 def test_another_language_with_values():

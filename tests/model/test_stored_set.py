@@ -1,32 +1,31 @@
 """Columns on disk are those in memory, for any parts, and what is trained on them is the same to the last bit."""
 
 import os
+import pickle
 import random
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+import torch
+from each_case import assert_raises
+from every_cell import VOCABULARY, some_trees, traced
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_runs import small_config
 from trees import random_equation, random_tree
 
-from dgl_treestack import plain_data
-from dgl_treestack.cli import main
+from dgl_treestack import Equation, Example, Expression, Forest, Model, Run, Vocabulary, plain_data
 from dgl_treestack.data import formats
 from dgl_treestack.data.forest import NODE
-from dgl_treestack.data.formats import Example
 from dgl_treestack.data.formats.example import read_tree
-from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError, DataError, OutputError
-from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression.language import from_dict
 from dgl_treestack.model import stored_set
-from dgl_treestack.model.model import Model
-from dgl_treestack.model.stored_set import MANIFEST, prepare_on_disk
+from dgl_treestack.model.dataset import AT_ONCE
+from dgl_treestack.model.stored_set import MANIFEST
 from dgl_treestack.runs import configuration
-from dgl_treestack.runs.run import Run
 from dgl_treestack.training import build
 from dgl_treestack.training.start import start
 
@@ -42,7 +41,7 @@ def stored(model, examples, folder, **changes):
     path = folder / "train.jsonl"
     formats.write(path, examples)
     arguments = {"selection": [], "group_by": "depth", **changes}
-    return prepare_on_disk(model, [str(path)], examples, **arguments)
+    return stored_set.prepare_on_disk(model, [str(path)], examples, **arguments)
 
 
 def assert_same(on_disk, in_memory):
@@ -63,10 +62,9 @@ def assert_same(on_disk, in_memory):
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 30), part=st.integers(1, 12))
 def test_columns_are_those_in_memory(seed, count, part, tmp_path_factory):
     rng = random.Random(seed)
-    examples = [
-        Example(random_equation(rng, rng.randrange(1, 5)), rng.choice([0, 1, None]), f"é{i}", pair=rng.choice(["", "p", "q"]))
-        for i in range(count)
-    ]
+    labels, pairs = [0, 1, None], ["", "p", "q"]
+    trees = [random_equation(rng, rng.randrange(1, 5)) for _ in range(count)]
+    examples = [Example(tree, rng.choice(labels), f"é{i}", pair=rng.choice(pairs)) for i, tree in enumerate(trees)]
     examples.append(Example(random_equation(rng, 2), 1, "last"))
     model = model_of()
     with pytest.MonkeyPatch.context() as patch:
@@ -92,14 +90,13 @@ def test_columns_of_several_tasks_and_of_labels_at_nodes(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("more", [{}, {"signals": {"value": 0.3}}])
-def test_a_run_on_disk_is_the_run_in_memory(tmp_path, more, monkeypatch, caplog):
+def test_a_run_on_disk_is_the_run_in_memory(tmp_path, more, monkeypatch, caplog, treestack):
     monkeypatch.setattr(stored_set, "PART", 7)
     config = plain_data.override(small_config(tmp_path, **more), ["data.pairs_together=true", "data.percent=80"])
     (tmp_path / "small.toml").write_text(configuration.dump(config))
     caplog.set_level("INFO", "dgl_treestack")
-    with pytest.raises(SystemExit) as stop:
-        main(["train", str(tmp_path / "small.toml"), "--output-dir", str(tmp_path / "by command"), "--columns", "disk"])
-    assert stop.value.code == 0 and " examples in " in caplog.text
+    treestack("train", tmp_path / "small.toml", "--output-dir", tmp_path / "by command", "--columns", "disk")
+    assert " examples in " in caplog.text
     runs = [start(config, 0, tmp_path / place, columns=place, quiet=True) for place in ("memory", "disk", "auto")]
     runs.append(Run.open(tmp_path / "by command" / "small-0"))
     for run in runs[1:]:
@@ -146,11 +143,9 @@ def test_columns_of_a_file_that_has_changed_are_replaced(tmp_path):
     (columns,) = folder.iterdir()
     with (columns / "nodes.bin").open("ab") as file:
         file.write(b"x")
-    with pytest.raises(DataError, match="columns are damaged"):
-        stored(model, examples[:4], tmp_path)
+    assert_raises(DataError, "columns are damaged", stored, model, examples[:4], tmp_path)
     (columns / MANIFEST).write_text("{")
-    with pytest.raises(DataError, match="columns are damaged"):
-        stored(model, examples[:4], tmp_path)
+    assert_raises(DataError, "columns are damaged", stored, model, examples[:4], tmp_path)
 
 
 def test_what_cannot_be_on_disk_is_said(tmp_path, monkeypatch):
@@ -162,14 +157,13 @@ def test_what_cannot_be_on_disk_is_said(tmp_path, monkeypatch):
     (tmp_path / "other.jsonl.columns").write_text("")
     (tmp_path / "train.jsonl").rename(tmp_path / "other.jsonl")
     with pytest.raises(OutputError, match="columns cannot be written"):
-        prepare_on_disk(model, [str(tmp_path / "other.jsonl")], examples, selection=[], group_by="depth")
+        stored_set.prepare_on_disk(model, [str(tmp_path / "other.jsonl")], examples, selection=[], group_by="depth")
     config = small_config(tmp_path)
     with pytest.raises(ConfigurationError, match="is in memory"):
         data = {"train": model.dataset(config.data.train)}
         start(config, 0, tmp_path, data=data, columns="disk", quiet=True)
     monkeypatch.setattr(type(model.heads["verification"]), "__module__", "theirs")  # as if it were a user's
-    with pytest.raises(ConfigurationError, match="'verification' has changed"):
-        stored(model, examples, tmp_path)
+    assert_raises(ConfigurationError, "'verification' has changed", stored, model, examples, tmp_path)
 
 
 @pytest.mark.slow
@@ -181,3 +175,54 @@ def test_processes_that_prepare_at_once_wait_for_each_other(tmp_path):
     metrics = {(tmp_path / name / "small-0" / "metrics.jsonl").read_text() for name in ("first", "second")}
     assert len(metrics) == 1
     assert len(list((tmp_path / "train.jsonl.columns").iterdir())) == 1
+
+
+TEXTS = ("sin(x) = y", "x + y*sin(x) = 2", "x = x", "cos(x + y) + cos(x + y) = tanh(2)**y")
+
+
+@pytest.fixture
+def model():
+    return Model.build("tree_smu", 6, VOCABULARY, seed=0, stack_size=2, dropout=0.5).double().eval()
+
+
+@pytest.fixture
+def dataset(model):
+    trees = [Equation.parse(text) for text in TEXTS]
+    trees += [Equation.of(tree, Expression.parse("x")) for tree in some_trees() if not isinstance(tree, Equation)]
+    return model.prepare([Example(tree, 1, str(i)) for i, tree in enumerate(trees)])
+
+
+@pytest.mark.parametrize("engine", ["levels", traced])
+def test_a_graph_is_made_only_if_somebody_asks_and_later_plans_see_its_changes(model, dataset, engine):
+    batch = dataset.batch(np.arange(len(dataset)))
+    model.train()
+    output = model(batch, engine, generator=torch.Generator().manual_seed(1))
+    assert isinstance(batch.trees, Forest)
+    assert torch.allclose(output, model(batch, "topo", generator=torch.Generator().manual_seed(1)))
+    assert batch.trees is batch.graph
+    model.eval()
+    first, batch = dataset.in_order(np.arange(4).repeat(2), 4)
+    model(first, engine)  # makes the plans of both
+    before = model(dataset.batch(np.arange(4).repeat(2)[4:]), engine)
+    batch.graph.ndata["token"] = torch.where(batch.graph.ndata["token"] >= 0, 3, -1)
+    assert torch.allclose(model(batch, engine), model(batch, "topo")) and not torch.allclose(model(batch, engine), before)
+    model.train()  # with a mask per node, which needs another plan
+    after, by_topo = (model(batch, name, generator=torch.Generator().manual_seed(1)) for name in (engine, "topo"))
+    assert torch.allclose(after, by_topo) and not torch.allclose(after, before)
+
+
+@pytest.mark.parametrize("engine", ["levels", traced])
+def test_batches_made_together_are_those_made_alone(model, dataset, engine):
+    order = np.random.default_rng(0).integers(len(dataset), size=31)
+    together = list(dataset.in_order(order, 3))
+    alone = [dataset.batch(order[start : start + 3]) for start in range(0, len(order), 3)]
+    assert len(together) == len(alone) > AT_ONCE
+    for batch, expected in zip(together, alone, strict=True):
+        assert torch.equal(model(batch, engine), model(expected, engine))
+        assert torch.equal(batch.targets.nan_to_num(), expected.targets.nan_to_num())
+        assert np.array_equal(batch.task, expected.task)
+
+
+def test_processes_can_hand_each_other_batches(model, dataset):
+    batch = dataset.batch(np.arange(4))
+    assert torch.equal(model(pickle.loads(pickle.dumps(batch))), model(batch))

@@ -5,19 +5,18 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from each_case import assert_raises
 from small_runs import small_config, write_data
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.utils.data import DataLoader, Subset
 
-from dgl_treestack import Example, GraphDataLoader, Model, Operator, Signature, TreeDataset, plain_data, tasks
+from dgl_treestack import Equation, Example, GraphDataLoader, Model, Operator, Signature, TreeDataset, plain_data, tasks
 from dgl_treestack._torch import numpy_generator, torch_generator
 from dgl_treestack.data import formats, graph
 from dgl_treestack.data.forest import NODE
 from dgl_treestack.errors import ConfigurationError, DataError, GraphError
-from dgl_treestack.expression import Equation
 from dgl_treestack.model.dataset import Dataset
 from dgl_treestack.model.stored_set import MANIFEST
-from dgl_treestack.tasks import Item
 from dgl_treestack.tasks.verification import Verification
 from dgl_treestack.training.optimizer import RowOptimizer
 from dgl_treestack.training.start import prepare, start
@@ -37,7 +36,7 @@ def build(**settings):
     return Model.build("tree_smu", 6, seed=0, stack_size=2, **settings)
 
 
-def test_samples_are_a_graph_and_a_target(dataset, file):
+def test_samples_are_a_graph_and_a_target_and_a_data_set_of_a_model_has_its_vocabulary(dataset, file, tmp_path):
     examples = list(formats.read(file))
     assert len(dataset) == len(examples) == 40
     for i in (0, 7, torch.tensor(39), -1):
@@ -47,6 +46,9 @@ def test_samples_are_a_graph_and_a_target(dataset, file):
     assert dataset.depths.tolist() == [example.equation.depth for example in examples]
     with pytest.raises(IndexError, match="no tree 40 among 40"):
         dataset[40]
+    model = build(vocabulary="released", tasks=["function_evaluation", "verification"])
+    dataset = model.dataset(file, save_dir=tmp_path, tasks="verification")
+    assert dataset.vocabulary == model.vocabulary and dataset.tasks == ("verification",)
 
 
 def test_batches_are_the_same_however_they_are_collated(dataset):
@@ -107,39 +109,43 @@ def test_columns_are_kept_and_made_anew_when_something_changes(file, tmp_path, m
     assert len(TreeDataset(file, save_dir=cache)) == 41 and len(reads) == 8
 
 
-def test_examples_in_memory_and_things_that_are_none(file, tmp_path):
+def test_examples_in_memory_things_that_are_none_and_a_place_that_cannot_be_written(file, tmp_path, caplog):
     examples = [Example(Equation.parse("x + y = y + x"), 1), Example(Equation.parse("x = y"), None)]
     dataset = TreeDataset(examples, save_dir=tmp_path)
     assert len(dataset) == 2 and dataset[1][1].isnan() and not list(tmp_path.rglob(MANIFEST))
     assert len(pickle.loads(pickle.dumps(dataset))) == 2
-    with pytest.raises(ConfigurationError, match="made of files, or of examples"):
-        TreeDataset([file, examples[0]], save_dir=tmp_path)
-    with pytest.raises(ConfigurationError, match="Unknown task 'sorting'"):
-        TreeDataset(file, tasks=["sorting"], save_dir=tmp_path)
-    with pytest.raises(DataError, match="Cannot be read"):
-        TreeDataset(str(tmp_path / "missing.jsonl"), save_dir=tmp_path)
+    assert_raises(ConfigurationError, "made of files, or of examples", TreeDataset, [file, examples[0]], save_dir=tmp_path)
+    assert_raises(ConfigurationError, "Unknown task 'sorting'", TreeDataset, file, tasks=["sorting"], save_dir=tmp_path)
+    assert_raises(DataError, "Cannot be read", TreeDataset, str(tmp_path / "missing.jsonl"), save_dir=tmp_path)
+    (tmp_path / "taken").write_text("")
+    dataset = TreeDataset(file, save_dir=tmp_path / "taken")
+    assert len(dataset) == 40 and "are not kept" in caplog.text
 
 
 def test_a_model_says_which_graphs_it_cannot_take(dataset):
-    model = build()
+    model, two_tasks = build(), build(tasks=["verification", "function_evaluation"])
+    signature = Signature("s", (Operator("f", 1), Operator("g", 2), Operator("eq", None)), "eq")
+    of_one_side = Model.build("tree_smu", 6, seed=0, signature=signature)
+    one_side = graph.from_expressions([Equation.from_prefix("eq/1 f Symbol:x", signature)], of_one_side.vocabulary, signature)
+    equation = Equation.parse("x = y")
+    mixed = graph.from_expressions([equation, equation.left], model.vocabulary)
     batch, _ = dataset.collate([dataset[i] for i in range(3)])
-    with pytest.raises(GraphError, match=r"Tree 1 of the batch, with root \d+, is no equation"):
-        sides = graph.from_expressions([Equation.parse("x = y"), Equation.parse("x = y").left], model.vocabulary)
-        model(sides)
-    with pytest.raises(GraphError, match="Tree 0 of the batch has 3 roots"):
-        batch.set_batch_num_nodes(torch.tensor([batch.num_nodes()]))
-        batch.set_batch_num_edges(torch.tensor([batch.num_edges()]))
-        model(batch)
-    assert model(graph.restore_batch(batch)).shape == (3,)
-    two_tasks = build(tasks=["verification", "function_evaluation"])
-    with pytest.raises(ConfigurationError, match="Say which one a graph is for"):
-        two_tasks(batch)
-    with pytest.raises(GraphError, match="is an equation, whose root has no state; the task 'function_evaluation'"):
-        two_tasks(batch, task="function_evaluation")
-    sides = graph.from_expressions([Equation.parse("x + 1 = y").left], two_tasks.vocabulary)
-    assert two_tasks(sides, task="function_evaluation").shape == (1,)
-    with pytest.raises(ConfigurationError, match="Unknown task 'sorting'"):
-        two_tasks(batch, task="sorting")
+    without_trees = batch.clone()
+    without_trees.set_batch_num_nodes(torch.tensor([batch.num_nodes()]))
+    without_trees.set_batch_num_edges(torch.tensor([batch.num_edges()]))
+    for kind, message, asked, given, *task in (
+        (GraphError, r"Tree 1 of the batch, with root \d+, is no equation", model, mixed),
+        (GraphError, "Tree 0 of the batch has 3 roots", model, without_trees),
+        (GraphError, "with root 0, has not the two sides that the task 'verification' compares", of_one_side, one_side),
+        (ConfigurationError, "Say which one a graph is for", two_tasks, batch),
+        (GraphError, "an equation, whose root has no state; the task 'func", two_tasks, batch, "function_evaluation"),
+        (ConfigurationError, "Unknown task 'sorting'", two_tasks, batch, "sorting"),
+    ):
+        with pytest.raises(kind, match=message):
+            asked(given, task=task[0]) if task else asked(given)
+    assert model(graph.restore_batch(without_trees)).shape == (3,)
+    side = graph.from_expressions([Equation.parse("x + 1 = y").left], two_tasks.vocabulary)
+    assert two_tasks(side, task="function_evaluation").shape == (1,)
 
 
 def test_dropout_acts_in_training_and_only_there(dataset):
@@ -189,60 +195,31 @@ def test_a_plain_loop_has_the_losses_of_the_packages_loop(dropout, tmp_path):
 def test_a_run_goes_on_with_the_data_sets_it_was_begun_with_only(tmp_path, file):
     no_files = {"train": [], "validation": [], "test": []}
     config = small_config(tmp_path, data=no_files, schedule={"epochs": 1})
-    sets = {"train": TreeDataset(file, save_dir=tmp_path), "validation": TreeDataset(file, save_dir=tmp_path)}
-    run = start(config, 0, tmp_path / "runs", quiet=True, data=sets)
+    train = TreeDataset(file, save_dir=tmp_path)
+    sets, folder = {"train": train, "validation": train}, tmp_path / "runs"
+    run = start(config, 0, folder, quiet=True, data=sets)
     assert run.done.exists()
-    assert start(config, 0, tmp_path / "runs", quiet=True, resume=True, data=sets).folder == run.folder
+    assert start(config, 0, folder, quiet=True, resume=True, data=sets).folder == run.folder
     other = TreeDataset([Example(Equation.parse("x = y"), 0)], save_dir=tmp_path)
-    with pytest.raises(ConfigurationError, match="was begun with other data sets"):
-        start(config, 0, tmp_path / "runs", quiet=True, resume=True, data={**sets, "train": other})
-    with pytest.raises(ConfigurationError, match="was begun with other data sets"):
-        start(config, 0, tmp_path / "runs", quiet=True, resume=True)
+    for data, message, *changes in (
+        ({**sets, "train": other}, "was begun with other data sets"),
+        (None, "was begun with other data sets"),
+        ({"train": train, "valid": train}, r"data\['valid'\] is not allowed", "name=new"),
+        ({"train": Subset(train, [1])}, r"data\['train'\] is not allowed", "name=new"),
+        ({"train": train}, "'data.percent' applies to the configuration's files", "name=new", "data.percent=10"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            start(plain_data.override(config, changes), 0, folder, quiet=True, resume=True, data=data)
 
 
-def test_an_equation_has_two_sides():
-    signature = Signature("s", (Operator("f", 1), Operator("g", 2), Operator("eq", None)), "eq")
-    model = Model.build("tree_smu", 6, seed=0, signature=signature)
-    batch = graph.from_expressions([Equation.from_prefix("eq/1 f Symbol:x", signature)], model.vocabulary, signature)
-    with pytest.raises(GraphError, match="with root 0, has not the two sides that the task 'verification' compares"):
-        model(batch)
-
-
-def test_what_tasks_of_ones_own_prepare_is_not_kept(file, tmp_path):
+def test_what_tasks_of_ones_own_prepare_is_not_kept(file, tmp_path, clean_registries):
     class Contrary(Verification):
         name = "contrary"
 
         def prepare(self, example):
-            return Item(example.equation, 1.0 - example.label)
+            return tasks.Item(example.equation, 1.0 - example.label)
 
-    try:
-        tasks.register_task(Contrary)
-        contrary, plain = (TreeDataset(file, tasks=name, save_dir=tmp_path / "kept") for name in ("contrary", "verification"))
-    finally:
-        tasks.registry.registered.clear()
+    tasks.register_task(Contrary)
+    contrary, plain = (TreeDataset(file, tasks=name, save_dir=tmp_path / "kept") for name in ("contrary", "verification"))
     assert (contrary.targets == 1 - plain.targets).all()
     assert len(list((tmp_path / "kept").rglob(MANIFEST))) == 1
-
-
-def test_a_place_that_cannot_be_written_is_a_warning(file, tmp_path, caplog):
-    (tmp_path / "taken").write_text("")
-    dataset = TreeDataset(file, save_dir=tmp_path / "taken")
-    assert len(dataset) == 40 and "are not kept" in caplog.text
-
-
-def test_a_data_set_of_a_model_has_its_vocabulary(file, tmp_path):
-    model = build(vocabulary="released", tasks=["function_evaluation", "verification"])
-    dataset = model.dataset(file, save_dir=tmp_path, tasks="verification")
-    assert dataset.vocabulary == model.vocabulary and dataset.tasks == ("verification",)
-
-
-def test_data_sets_that_a_run_cannot_take(tmp_path, dataset):
-    config = small_config(tmp_path)
-    for data, message in (
-        ({"train": dataset, "valid": dataset}, r"data\['valid'\] is not allowed"),
-        ({"train": Subset(dataset, [1])}, r"data\['train'\] is not allowed"),
-    ):
-        with pytest.raises(ConfigurationError, match=message):
-            start(config, 0, tmp_path, quiet=True, data=data)
-    with pytest.raises(ConfigurationError, match=r"'data.percent' applies to the configuration's files"):
-        start(plain_data.override(config, ["data.percent=10"]), 0, tmp_path, quiet=True, data={"train": dataset})

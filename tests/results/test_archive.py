@@ -6,6 +6,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+from each_case import assert_raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_runs import small_config
@@ -72,15 +73,12 @@ def test_a_run_is_read_back(run, tmp_path):
     assert (tmp_path / "again.parquet").read_bytes() == (tmp_path / "records.parquet").read_bytes()
 
 
-def test_what_runs_have_in_common_is_stored_once(run, tmp_path):
+def test_what_runs_have_in_common_is_stored_once_and_answers_take_few_bits(run, tmp_path, config):
     archive.write(tmp_path / "one.parquet", [run])
     archive.write(tmp_path / "many.parquet", [dataclasses.replace(run, seed=seed) for seed in range(20)])
     one, many = ((tmp_path / f"{name}.parquet").stat().st_size for name in ("one", "many"))
     assert many - len(pl.read_parquet_metadata(tmp_path / "many.parquet")[archive.DESCRIPTION]) < 2 * one
     assert [again.seed for again in archive.read(tmp_path / "many.parquet")] == [*range(20)]
-
-
-def test_a_long_test_set_takes_few_bits_an_equation(config, tmp_path):
     i = np.arange(12_000)
     right = np.random.default_rng(0).normal(size=(9, len(i))) > 0
     names = {"id": i.astype(str), "pair": (i // 2).astype(str), "family": (i // 8).astype(str)}
@@ -94,19 +92,15 @@ def test_a_long_test_set_takes_few_bits_an_equation(config, tmp_path):
 
 def test_damaged_files_are_refused(run, tmp_path):
     path = tmp_path / "records.parquet"
-    with pytest.raises(DataError, match=r"records.parquet: Cannot be read: No such file"):
-        archive.read(path)
+    assert_raises(DataError, r"records.parquet: Cannot be read: No such file", archive.read, path)
     archive.write(path, [run])
     content = path.read_bytes()
     for damaged in (b"", content[: len(content) // 2], b"no archive", content.replace(b"PAR1", b"PAR2")):
         path.write_bytes(damaged)
-        with pytest.raises(DataError, match="Make it again"):
-            archive.read(path)
+        assert_raises(DataError, "Make it again", archive.read, path)
     table = run.answers.with_columns(run=pl.lit(0))
     for description in ({}, {"runs": "[{}]"}, {"runs": "3"}, {"runs": "[null]"}, {"runs": "{"}):
         records.write(path, table, description)
-        with pytest.raises(DataError, match="Not a complete file of records"):
-            archive.read(path)
+        assert_raises(DataError, "Not a complete file of records", archive.read, path)
     records.write(path, table.drop("pair"), {"runs": json.dumps([{"config": "", "seed": 0, "about": {}}])})
-    with pytest.raises(DataError, match="no column 'pair'"):
-        archive.read(path)
+    assert_raises(DataError, "no column 'pair'", archive.read, path)

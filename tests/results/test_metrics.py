@@ -64,16 +64,13 @@ def compare(first, second, **groups):
     return difference(model(first, **groups), model(second, **groups), np.random.default_rng(0))
 
 
-def test_a_clear_difference_and_none():
+def test_a_clear_difference_and_none_and_pairs_and_families_count_once():
     good, bad = [True] * 90 + [False] * 10, [True] * 60 + [False] * 40
     clear = compare({0: good, 1: good[1:] + good[:1]}, {0: bad, 1: [*bad[1:], False]})
     assert clear["points"] == pytest.approx(30.5) and clear["p, equations"] < 0.001 and clear["p, seeds"] is not None
     same = compare({0: good}, {0: good[::-1]})
     assert same["points"] == 0 and same["p, equations"] > 0.5 and same["p, seeds"] is None
-
-
-def test_pairs_and_families_count_once():
-    """Two members of a pair that go wrong together are one observation, so they say less; ten of a family say nothing."""
+    # Two members of a pair that go wrong together are one observation, so they say less; ten of a family say nothing
     good, bad = [True] * 100, [False] * 8 + [True] * 92
     alone, paired = (compare({0: good}, {0: bad}, pairs=pairs) for pairs in (0, 100))
     assert alone["points"] == paired["points"] and alone["p, equations"] < 0.02 < 0.1 < paired["p, equations"]
@@ -93,7 +90,7 @@ def test_records_are_matched_by_file_and_id():
         compare({0: [True] * 3}, {0: [True] * 4})
 
 
-def test_the_interval_is_that_of_the_paired_test():
+def test_the_interval_is_that_of_the_paired_test_and_holm_corrects_p_values():
     def gap(*counts, equations=100):
         return compare(*({i: [True] * n + [False] * (equations - n) for i, n in enumerate(right)} for right in counts))
 
@@ -103,9 +100,6 @@ def test_the_interval_is_that_of_the_paired_test():
     assert gap([90], [80])["interval"] is None
     equal = gap((2711, 2650), (2001, 1940), equations=3000)  # differences that are equal but for rounding
     assert equal["p, seeds"] is None and equal["interval"] is None and equal["points"] == pytest.approx(100 * 710 / 3000)
-
-
-def test_holm():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.5, 0.9]) == [1.0, 1.0] and holm([]) == []
 

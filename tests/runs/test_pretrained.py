@@ -4,27 +4,28 @@ import json
 import shutil
 
 import pytest
+from each_case import assert_raises
 from small_runs import small_run
 
+from dgl_treestack import Equation, Run, judge
 from dgl_treestack.data import formats, records
 from dgl_treestack.errors import CheckpointError, DataError
-from dgl_treestack.expression import Equation
 from dgl_treestack.resources import find_data
 from dgl_treestack.runs import evaluation, pretrained
-from dgl_treestack.runs.evaluation import score
-from dgl_treestack.runs.run import Run
-from dgl_treestack.truth import judge
 from tools import pack
 
 
-def test_the_packages_model_is_as_good_as_its_card_says():
+def test_the_packages_model_is_as_good_as_its_card_says_and_nothing_of_a_machine_is_packed():
     """At most five points below on the bundled test set, which was generated differently."""
     run = pretrained.open_run(None)
     examples = [example for example in formats.read(find_data("bundled:quickstart/test")) if example.label is not None]
     model, accuracies = run.load_model(), pretrained.card(pretrained.DEFAULT)["accuracy"]
     for depth in (4, 5, 6, 7, 8):
         chosen = [example for example in examples if example.equation.depth == depth]
-        assert score(model, model.prepare(chosen)).accuracy > accuracies[str(depth)]["percent"] - 5
+        assert evaluation.score(model, model.prepare(chosen)).accuracy > accuracies[str(depth)]["percent"] - 5
+    for name in pretrained.pretrained():
+        environment = json.loads((pretrained.FOLDER / name / "environment.json").read_text())
+        assert set(environment) == set(pack.KEPT) and isinstance(pretrained.open_run(None), Run)
 
 
 def test_changed_weights_are_refused(monkeypatch, tmp_path):
@@ -50,8 +51,7 @@ def test_changed_weights_are_refused(monkeypatch, tmp_path):
         for text, words in said.items():
             assert words in pretrained.trust(packed, Equation.parse(text))
         packed.best.write_bytes(packed.best.read_bytes() + b"0")
-        with pytest.raises(CheckpointError, match="has changed since it was packed"):
-            pretrained.open_run(None)
+        assert_raises(CheckpointError, "has changed since it was packed", pretrained.open_run, None)
     finally:
         pretrained.card.cache_clear()
 
@@ -64,8 +64,7 @@ def test_variables_are_renamed_to_known_ones():
     assert not model.known_names(Equation.parse("x + u = y"))
     assert not model.known_names(Equation.parse("a + b + c + d = t + v"))
     assert model.score("θ + 1 = first") == model.score("x + 1 = y")  # as `verify` does
-    with pytest.raises(DataError, match="Symbol 'd'"):
-        model.score("a + b + c + d = t + v")
+    assert_raises(DataError, "Symbol 'd'", model.score, "a + b + c + d = t + v")
 
 
 @pytest.mark.parametrize(("file", "name_of_list"), [(pack.TEXTBOOK, "textbook"), (pack.CONSTANTS, "constants")])
@@ -80,12 +79,6 @@ def test_a_list_is_what_it_says_and_how_many_a_model_gets_right(file, name_of_li
         note = f"{name}: {right['right']} of 100 equations of {file.name}, {right['identities']} of the 50 true ones"
         record_property("note", note)
         assert right == pretrained.card(name)[name_of_list]
-
-
-def test_nothing_of_a_machine_is_packed():
-    for name in pretrained.pretrained():
-        environment = json.loads((pretrained.FOLDER / name / "environment.json").read_text())
-        assert set(environment) == set(pack.KEPT) and isinstance(pretrained.open_run(None), Run)
 
 
 @pytest.mark.slow

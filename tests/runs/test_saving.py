@@ -6,21 +6,18 @@ import sys
 
 import pytest
 import torch
+from each_case import assert_raises, cases
 from small_runs import write_data
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from dgl_treestack import cells, load
+from dgl_treestack import Model, Operator, Run, Signature, Vocabulary, cells, load
 from dgl_treestack.cells.tree_rnn import TreeRNN
 from dgl_treestack.data import formats
-from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import CheckpointError, ConfigurationError
 from dgl_treestack.expression import language
-from dgl_treestack.expression.operators import Operator, Signature
-from dgl_treestack.model.model import Model
 from dgl_treestack.results import run_result
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.evaluation import evaluate
-from dgl_treestack.runs.run import Run
 
 EQUATIONS = ["x + y = y + x", "sin(x)**2 = 1.29", "x = 2*x"]
 OF_WORDS = {"vocabulary": Vocabulary.of_words(["good", "bad"]), "tasks": "classification"}
@@ -34,44 +31,34 @@ class Summed(TreeRNN):
 
 
 @pytest.fixture
-def registered():
-    registries = [cells.registry.registered, language.registry.registered]
-    before = [dict(registry) for registry in registries]
+def registered(clean_registries):
     cells.register_cell("summed")(Summed)
     language.register_language(PAIRS)
-    yield
-    for registry, content in zip(registries, before, strict=True):
-        registry.clear()
-        registry.update(content)
 
 
-MODELS = {
-    "a stack": ("tree_smu", {"stack_size": 3, "dropout": 0.2, "masks": "subtree"}, EQUATIONS),
-    "shared weights": ("tree_lstm", {"share": "all", "form": "child_sum", "vocabulary": "released"}, EQUATIONS),
-    "a class": (Summed, {"activation": "tanh"}, EQUATIONS),
-    "an encoder": ("transformer", {"heads": 2}, ["x + y = y + x", "x = 2*x"]),
-    "heads and signals": (
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@cases(
+    ("tree_smu", {"stack_size": 3, "dropout": 0.2, "masks": "subtree"}, EQUATIONS),
+    ("tree_lstm", {"share": "all", "form": "child_sum", "vocabulary": "released"}, EQUATIONS),
+    (Summed, {"activation": "tanh"}, EQUATIONS),
+    ("transformer", {"heads": 2}, ["x + y = y + x", "x = 2*x"]),
+    (
         "tree_slots",
         {"slots": 2, "inner": 4, "tasks": ["function_evaluation", "verification"], "signals": {"value": 1.0, "points": 4}}
         | {"head_settings": {"verification": {"compare": "slots"}}},
         EQUATIONS,
     ),
-    "a vocabulary": ("tree_rnn", {"vocabulary": Vocabulary("canonical", (("Symbol", "q"), ("Integer", "2")))}, ["q = 2*q"]),
-    "a language of words": (
+    ("tree_rnn", {"vocabulary": Vocabulary("canonical", (("Symbol", "q"), ("Integer", "2")))}, ["q = 2*q"]),
+    (
         "tree_lstm",
         {**OF_WORDS, "signature": REVIEWS, "class_weights": {"good": 2}, "vector_size": 3},
         ["(Join good (Not bad))"],
     ),
-    "a language of the package": ("tree_rnn", {**OF_WORDS, "signature": "listops", "form": "child_sum"}, ["[MAX 2 good ]"]),
-    "a registered language": ("tree_rnn", {"signature": PAIRS}, ["Iff Symbol:x Not Symbol:y"]),
-    "external input": ("tree_rnn", {"input_size": 2}, []),
-}
-
-
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_saved_model_is_the_same(tmp_path, registered, name, dtype):
-    cell, settings, trees = MODELS[name]
+    ("tree_rnn", {**OF_WORDS, "signature": "listops", "form": "child_sum"}, ["[MAX 2 good ]"]),
+    ("tree_rnn", {"signature": PAIRS}, ["Iff Symbol:x Not Symbol:y"]),
+    ("tree_rnn", {"input_size": 2}, []),
+)
+def test_a_saved_model_is_the_same(tmp_path, registered, dtype, cell, settings, trees):
     model = Model.build(cell, hidden=4, seed=0, **settings).to(dtype)
     run = model.save(tmp_path / "mine-3")
     again = load(run.folder)
@@ -95,8 +82,7 @@ def test_what_cannot_be_saved(tmp_path):
         assert (run.config.name, run.seed) == (name, seed)
 
     def refused(message, model=model, folder="other", kind=ConfigurationError, **data):
-        with pytest.raises(kind, match=message):
-            model.save(tmp_path / folder, **data)
+        assert_raises(kind, message, model.save, tmp_path / folder, **data)
         assert not (tmp_path / "other").exists()
 
     refused("run exists and is not empty. Choose another folder, or delete it", folder="run")
@@ -114,7 +100,7 @@ def test_what_cannot_be_saved(tmp_path):
     refused("not finite", model, kind=CheckpointError)
 
 
-def test_a_setting_that_no_file_can_hold(tmp_path, registered):
+def test_a_setting_that_no_file_can_hold_and_a_registered_cell_in_a_process_without_it(tmp_path, registered):
     class Odd(TreeRNN):
         def __init__(self, *sizes, odd=None, **common):
             super().__init__(*sizes, **common)
@@ -123,6 +109,10 @@ def test_a_setting_that_no_file_can_hold(tmp_path, registered):
     with pytest.raises(ConfigurationError, match=r"A value of 'odd' cannot be written: .*builtin_function"):
         Model.build("odd", hidden=4, seed=0, odd=len).save(tmp_path / "odd")
     assert not (tmp_path / "odd").exists()
+    folder = Model.build(Summed, hidden=4, seed=0).save(tmp_path / "summed").folder
+    code = f"import dgl_treestack; dgl_treestack.load({str(folder)!r})"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "Unknown model 'summed'" in result.stderr and "registered in this process" in result.stderr
 
 
 def test_every_command_reads_a_model_of_a_loop_of_ones_own(tmp_path, treestack):
@@ -157,14 +147,7 @@ def test_every_command_reads_a_model_of_a_loop_of_ones_own(tmp_path, treestack):
     assert run_result.read(other.folder).best_row() is None
 
 
-def test_a_registered_cell_in_a_process_without_it(tmp_path, registered):
-    folder = Model.build(Summed, hidden=4, seed=0).save(tmp_path / "summed").folder
-    code = f"import dgl_treestack; dgl_treestack.load({str(folder)!r})"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "Unknown model 'summed'" in result.stderr and "registered in this process" in result.stderr
-
-
-def test_files_and_objects_that_are_no_run_have_a_remedy(tmp_path):
+def test_what_is_no_run_has_a_remedy_and_a_model_of_the_package_is_saved_again(tmp_path):
     model = Model.build("tree_rnn", hidden=4, seed=0)
     run = model.save(tmp_path / "run")
     torch.save(model.state_dict(), tmp_path / "model.pt")
@@ -178,11 +161,7 @@ def test_files_and_objects_that_are_no_run_have_a_remedy(tmp_path):
         (tmp_path / "absent.pt", "no folder of a run. Unknown pretrained model"),
         (tmp_path, f"Give a folder in it, such as {run.folder}"),
     ):
-        with pytest.raises(CheckpointError, match=message):
-            load(wrong)
-
-
-def test_a_model_of_the_package_is_saved_again(tmp_path):
+        assert_raises(CheckpointError, message, load, wrong)
     run = load("tree_smu").save(tmp_path / "copy")
     assert torch.equal(load(run.folder).score(EQUATIONS), load("tree_smu").score(EQUATIONS))
     assert json.loads((run.folder / "environment.json").read_text())["seed"] == 0

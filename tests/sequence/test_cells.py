@@ -5,10 +5,12 @@ from functools import partial
 
 import pytest
 import torch
+from each_case import assert_raises, cases
 from stack_rnn_golden import GOLDEN, of_the_program
 
+from dgl_treestack import Equation, Example, Model
 from dgl_treestack.cells.memory import stack
-from dgl_treestack.errors import ConfigurationError
+from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.sequence import LSTM, RNN, ListRNN, SequenceCell, StackRNN
 
 CELLS = {
@@ -122,8 +124,7 @@ def test_a_state_with_too_few_rows_and_second_derivatives_are_errors():
     cell = built("stack_rnn")
     x = draw(9, 2, 3).requires_grad_()
     state = cell.start(2)
-    with pytest.raises(ConfigurationError, match="have 1 rows; h reads 2"):
-        cell.unroll(x, {**state, "stack": state["stack"][:, :, :1]})
+    assert_raises(ConfigurationError, "have 1 rows; h reads 2", cell.unroll, x, {**state, "stack": state["stack"][:, :, :1]})
     (gradient,) = torch.autograd.grad(cell.unroll(x)[0].sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="method `step` of a sequence cell"):
         gradient.sum().backward()
@@ -162,7 +163,7 @@ def test_list_actions_are_those_of_a_list(monkeypatch):
 
 
 @pytest.mark.parametrize("name", CELLS)
-def test_restarts_are_nets_of_their_own(name):
+def test_restarts_are_nets_of_their_own_and_an_unroll_goes_on_where_it_stopped(name):
     cell = built(name, restarts=3)
     x = torch.randint(3, (6, 3, 2), generator=torch.Generator().manual_seed(3))
     h, state = cell.unroll(x)
@@ -173,10 +174,6 @@ def test_restarts_are_nets_of_their_own(name):
         of_net = h[:, net], {field: value[net] for field, value in state.items()}
         for inputs in (x[:, net], vectors):
             torch.testing.assert_close(of_net, single.unroll(inputs))
-
-
-@pytest.mark.parametrize("name", CELLS)
-def test_an_unroll_goes_on_where_it_stopped(name):
     cell, x = built(name), draw(8, 2, 3)
     whole, last = cell.unroll(x)
     first, middle = cell.unroll(x[:3])
@@ -184,18 +181,24 @@ def test_an_unroll_goes_on_where_it_stopped(name):
     torch.testing.assert_close((torch.cat([first, second]), end), (whole, last))
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: StackRNN(3, 4, recurrence="some"), "Unknown value for 'recurrence': 'some'"),
-        (lambda: StackRNN(3, 4, stacks=0), "'stacks' is 0"),
-        (lambda: StackRNN(3, 4, depth=3, capacity=2), "'capacity' is 2; it must be a whole number from 3"),
-        (lambda: ListRNN(3, 4, capacity=3), "'capacity' is 3; it must be a whole number from 4"),
-        (lambda: RNN(3, 0), "'hidden' is 0"),
-        (lambda: RNN(3, 4, activation="relu"), "Unknown value for 'activation'"),
-        (lambda: LSTM(3, 4, layers=0), "'layers' is 0"),
-    ],
+@cases(
+    (lambda: StackRNN(3, 4, recurrence="some"), "Unknown value for 'recurrence': 'some'"),
+    (lambda: StackRNN(3, 4, stacks=0), "'stacks' is 0"),
+    (lambda: StackRNN(3, 4, depth=3, capacity=2), "'capacity' is 2; it must be a whole number from 3"),
+    (lambda: ListRNN(3, 4, capacity=3), "'capacity' is 3; it must be a whole number from 4"),
+    (lambda: RNN(3, 0), "'hidden' is 0"),
+    (lambda: RNN(3, 4, activation="relu"), "Unknown value for 'activation'"),
+    (lambda: LSTM(3, 4, layers=0), "'layers' is 0"),
+    (lambda: Model.build("rnn", 4, share="all"), "no weights per operator"),
+    (lambda: Model.build("tree_transformer", 40), "no multiple of 2 branches"),
+    (lambda: Model.build("tree_transformer", 64, steps=0), "'steps' is 0"),
+    (lambda: Model.build("transformer", 8, heads=0), "it must be a whole number from 1"),
+    (lambda: Model.build("transformer", 8, heads="four"), "it must be a whole number from 1"),
+    (lambda: Model.build("transformer", 8, layers=1.5), "it must be a whole number from 1"),
+    (lambda: Model.build("lstm", 4, restarts=2), "'restarts' is no setting"),
+    (lambda: Model.build("stack_rnn", 4, stack_size=3), "unexpected keyword argument 'stack_size'"),
+    (lambda: Model.build("transfomer", 8), "Did you mean 'transformer'"),
+    (lambda: Model.build("lstm", 4).prepare([Example(Equation.parse("x = 1.29"), 1, "a")]), r"Number 1.29 has no row"),
 )
-def test_bad_sizes(make, message):
-    with pytest.raises(ConfigurationError, match=message):
-        make()
+def test_settings_are_checked_and_an_encoder_has_no_row_for_a_number(make, message):
+    assert_raises(DataError if "row" in message else ConfigurationError, message, make)

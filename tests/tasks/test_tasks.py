@@ -2,39 +2,35 @@
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from each_case import assert_raises, cases
+from small_runs import film_config
 from torch.nn import functional
 
+from dgl_treestack import Equation, Example, Expression, Model, Run, TreeDataset, Vocabulary
 from dgl_treestack.data import formats, graph
-from dgl_treestack.data.formats import Example
 from dgl_treestack.data.formats.example import read_tree
 from dgl_treestack.data.records import accuracy
-from dgl_treestack.data.vocabulary import PRESETS, Vocabulary
+from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.data.wellformed import check
 from dgl_treestack.errors import ConfigurationError, DataError
-from dgl_treestack.expression import Equation, Expression
 from dgl_treestack.expression import language as languages
 from dgl_treestack.expression.language import from_dict
 from dgl_treestack.model.dataset import measure
-from dgl_treestack.model.model import Model
-from dgl_treestack.model.tree_dataset import TreeDataset
 from dgl_treestack.results.metrics import classification
 from dgl_treestack.results.run_result import read
 from dgl_treestack.runs import evaluation
-from dgl_treestack.runs.configuration import load
-from dgl_treestack.runs.run import Run
 from dgl_treestack.tasks import tasks
 from dgl_treestack.tasks.verification import Verification
 from dgl_treestack.training.start import start
 
 
 def make(*names):
-    model = Model.build("tree_rnn", 5, PRESETS["canonical"], names or ("verification",))
-    model.reset_parameters(torch.Generator().manual_seed(0))
-    return model.double().eval()
+    return Model.build("tree_rnn", 5, PRESETS["canonical"], names or ("verification",), seed=0).double().eval()
 
 
 def example(text, label=1):
@@ -92,34 +88,26 @@ def test_settings_of_a_head():
         ({"verification": {"compare": "slots", "slots": 3}}, "the 3 slots of the head"),
         ({"regression": {}}, "Unknown task 'regression'"),
     ):
-        with pytest.raises(ConfigurationError, match=message):
-            Model.build("tree_slots", 8, slots=2, head_settings=head_settings)
+        assert_raises(ConfigurationError, message, Model.build, "tree_slots", 8, slots=2, head_settings=head_settings)
     settings = {"classification": {"slots": 2}}
     with pytest.raises(ConfigurationError, match="Task 'classification': Unknown setting of the head 'slots'"):
         Model.build("tree_lstm_child_sum", 8, tasks="classification", signature="listops", head_settings=settings)
-    with pytest.raises(ConfigurationError, match="Did you mean 'verification'"):
-        make("verificaton")
+    assert_raises(ConfigurationError, "Did you mean 'verification'", make, "verificaton")
 
 
-@pytest.mark.parametrize(
-    ("task", "outputs", "targets", "correct"),
-    [
+def test_when_an_output_is_correct():
+    for task, outputs, targets, correct in (
         ("verification", [0.0, 0.0, 1.0, -1.0, 1.0], [0.0, 1.0, 1.0, 0.0, 0.0], [0, 0, 1, 1, 0]),  # 0 is wrong for both labels
         ("function_evaluation", [1.0, 1.0, 2.0, 0.27], [1.0009, 1.0011, 0.0, math.inf], [1, 0, 0, 0]),
-    ],
-)
-def test_when_an_output_is_correct(task, outputs, targets, correct):
-    assert tasks()[task](4).correct(torch.tensor(outputs), torch.tensor(targets)).tolist() == correct
+    ):
+        assert tasks()[task](4).correct(torch.tensor(outputs), torch.tensor(targets)).tolist() == correct, task
 
 
-@pytest.mark.parametrize(
-    ("text", "tree", "target", "side"),
-    [
-        ("sin(1.5) = 0.99", "sin(1.5)", 0.99, "left"),
-        ("-1*0.3 = cos(x)", "cos(x)", -0.3, "right"),
-        ("0.3*-1 = cos(1.0)", "cos(1.0)", -0.3, "right"),
-        ("1.25 = -1*0.5", "1.25", -0.5, "left"),
-    ],
+@cases(
+    ("sin(1.5) = 0.99", "sin(1.5)", 0.99, "left"),
+    ("-1*0.3 = cos(x)", "cos(x)", -0.3, "right"),
+    ("0.3*-1 = cos(1.0)", "cos(1.0)", -0.3, "right"),
+    ("1.25 = -1*0.5", "1.25", -0.5, "left"),
 )
 def test_function_evaluation_takes_the_constant_side_as_target(text, tree, target, side):
     head = tasks()["function_evaluation"](4)
@@ -130,19 +118,7 @@ def test_function_evaluation_takes_the_constant_side_as_target(text, tree, targe
     assert record == {"score": 0.7 if side == "left" else target, "predicted": 0.7, "target": target}
 
 
-def test_decoder_reads_the_root():
-    model = make("function_evaluation")
-    dataset, batch, output = everything(model, [example("sin(1.5) = 0.99")])
-    head = model.heads["function_evaluation"]
-    h = batch.graph.ndata["h"][0]
-    expected = head.decoder2(torch.sigmoid(head.decoder1(h)))
-    assert output[0] == pytest.approx(expected.item())
-    assert dataset.targets.tolist() == [0.99]
-    assert head.loss(torch.tensor([2.0]), torch.tensor([0.0])) == 4
-    assert not head.accepts(example("sin(x) = 1" + "0" * 20 + ".5"))
-
-
-def test_examples_go_to_the_first_task_that_accepts_them():
+def test_examples_go_to_the_first_task_that_accepts_them_and_its_decoder_reads_the_root():
     model = make("function_evaluation", "verification")
     examples = [example("sin(1.5) = 0.99"), example("x + 1.5 = y + 1.5"), example("sin(1.5) = 0.5", 0), example("x = x", None)]
     dataset, _, output = everything(model, examples)
@@ -152,6 +128,15 @@ def test_examples_go_to_the_first_task_that_accepts_them():
     assert [model.record(*row)["task"] for row in rows] == ["function_evaluation", *["verification"] * 3]
     with pytest.raises(DataError, match="fits none of the model's tasks"):
         make("function_evaluation").prepare([example("x = x")])
+    model = make("function_evaluation")
+    dataset, batch, output = everything(model, [example("sin(1.5) = 0.99")])
+    head = model.heads["function_evaluation"]
+    h = batch.graph.ndata["h"][0]
+    expected = head.decoder2(torch.sigmoid(head.decoder1(h)))
+    assert output[0] == pytest.approx(expected.item())
+    assert dataset.targets.tolist() == [0.99]
+    assert head.loss(torch.tensor([2.0]), torch.tensor([0.0])) == 4
+    assert not head.accepts(example("sin(x) = 1" + "0" * 20 + ".5"))
 
 
 @pytest.mark.parametrize("method", ["loss", "correct"])
@@ -172,8 +157,7 @@ def test_a_task_that_does_not_answer_for_each_output_is_named(method):
     model.heads["verification"] = Wide(5).double()
     _, batch, output = everything(model, [example("x = x"), example("x = y")])
     message = rf"Wide\.{method} returned the shape \(2, 2\) for outputs \(2, 1\) and targets \(2,\)"
-    with pytest.raises(RuntimeError, match=message):
-        (model.losses if method == "loss" else model.correct)(output, batch)
+    assert_raises(RuntimeError, message, model.losses if method == "loss" else model.correct, output, batch)
 
 
 def test_a_language_by_name():
@@ -268,8 +252,7 @@ def test_class_weights_scale_the_loss():
         ("classification", PHRASES, {"good": "x"}, "must be a number from 0 on"),
         ("regression", SUMS, {"good": 1.0}, "has no classes that 'model.class_weights' could weigh"),
     ):
-        with pytest.raises(ConfigurationError, match=message):
-            model_of(task, language, class_weights=weights)
+        assert_raises(ConfigurationError, message, model_of, task, language, class_weights=weights)
 
 
 def test_regression():
@@ -286,10 +269,8 @@ def test_regression():
     message = "file:3: The label 'good' is the name of a class, and the task 'regression' needs numbers"
     with pytest.raises(DataError, match=message):
         head.prepare(Example(Expression.parse("c", SUMS), "good", source="file:3"))
-    with pytest.raises(ConfigurationError, match="The labels of the language 'phrases' are no numbers"):
-        model_of("regression", PHRASES)
-    with pytest.raises(ConfigurationError, match="has no classes"):
-        model_of("classification", SUMS)
+    assert_raises(ConfigurationError, "The labels of the language 'phrases' are no numbers", model_of, "regression", PHRASES)
+    assert_raises(ConfigurationError, "has no classes", model_of, "classification", SUMS)
 
 
 def test_a_regression_run_keeps_the_epoch_of_the_smallest_loss(tmp_path, monkeypatch, treestack):
@@ -347,30 +328,17 @@ def test_what_a_program_gives_is_checked_like_a_file():
         (Example(tree, labels=("god", "bad", None)), "Unknown class 'god'. Did you mean 'good'"),
         (Example(tree, "god"), "Unknown class 'god'"),
     ):
-        with pytest.raises(DataError, match=message):
-            model.prepare([example])
+        assert_raises(DataError, message, model.prepare, [example])
     pairs = from_dict({"name": "p", "classes": ["x", "y"], "root": "P", "operators": {"f": 1, "P": 2}})
     model = model_of("node_classification", pairs)
     with pytest.raises(DataError, match="fits none of the model's tasks"):
         model.prepare([Example(Equation.from_prefix("P f Word:a Word:b", pairs), "x")])
 
 
-CONFIG = """
-name = "film"
-batch_size = 2
-model = {{ name = "tree_rnn", hidden = 4, vocabulary = "train", tasks = ["{task}"] }}
-data = {{ language = "sentiment_binary", train = ["film.txt"], validation = ["film.txt"], test = ["film.txt"], {more} }}
-schedule = {{ epochs = 2 }}
-"""
-FILM = ["(3 (2 It) (4 works))", "(2 (2 A) (3 (2 neat) (2 film)))", "(2 (2 It) (2 goes))", "(1 bad)", "(0 (0 Dull) (2 film))"]
-
-
 @pytest.mark.parametrize(("task", "outputs"), [("classification", 3), ("node_classification", 6)])
 def test_training_leaves_out_what_has_no_label(tmp_path, monkeypatch, task, outputs):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "film.txt").write_text("\n".join(FILM) + "\n")
-    (tmp_path / "run.toml").write_text(CONFIG.format(task=task, more='group_by = "size", max_depth = 1'))
-    run = start(load(tmp_path / "run.toml"), 0, tmp_path / "runs", quiet=True)
+    run = start(film_config(task, group_by="size", max_depth=1), 0, tmp_path / "runs", quiet=True)
     shallow = outputs - (task == "node_classification")  # the second tree, of depth 2, has a label at one node
     result = read(run.folder)
     assert result.of("validation")["correct"].count() == shallow
@@ -382,9 +350,7 @@ def test_training_leaves_out_what_has_no_label(tmp_path, monkeypatch, task, outp
 
 def test_inspection_and_prediction_answer_at_nodes_without_a_label(tmp_path, monkeypatch, treestack):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "film.txt").write_text("\n".join(FILM) + "\n")
-    (tmp_path / "run.toml").write_text(CONFIG.format(task="node_classification", more="max_depth = 0"))
-    treestack("train", "run.toml", "--quiet")
+    start(film_config(max_depth=0), 0, Path("runs"), quiet=True)
     lines = treestack("predict", "film.txt", "--run", "runs/film-0").splitlines()
     assert len(lines) == 5 and all(line.split("\t")[0] in ("positive", "negative") and "-" not in line for line in lines)
     asked = ("film.txt", "--run", "runs/film-0", "--equation", "2", "--output", "tree.svg", "--json")

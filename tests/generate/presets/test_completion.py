@@ -4,9 +4,8 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from independent_checker import Undefined, complaint, draw_points, evaluate, steps
+from independent_checker import Undefined, complaints, draw_points, value_at
 
-from dgl_treestack.expression import Equation
 from dgl_treestack.generate.blanks import VARIABLES, fills
 
 pytestmark = pytest.mark.slow
@@ -31,9 +30,8 @@ def values(candidates, seed=11):
     for point in draw_points(seed):
         row = []
         for candidate in candidates:
-            listed, (side, _) = steps(Equation.of(candidate.equation, candidate.equation))
             try:
-                row.append(complex(evaluate(listed, point)[side]))
+                row.append(complex(value_at(candidate.equation, point)))
             except Undefined:
                 row.append(complex(np.nan))
         rows.append(row)
@@ -58,19 +56,17 @@ def test_the_plan_is_kept(made, deep):
     assert {place[0] for place in places} == set(range(8, 14)) and {place[1] for place in places} == {0, 1, 2}
     assert max(Counter(places).values()) == 2 and len(places) >= 68
     assert all(set(VARIABLES) >= variables(example.equation) for example in blanks)
+    depths = Counter(candidate.equation.depth for candidate in made("completion").files["candidates"])
+    assert depths[0] == 14 and depths[1] > 850 and depths[2] > 20 and max(depths) == 2
     cells = Counter((example.equation.heights[example.blank], len(variables(example.equation))) for example, _ in deep)
     assert cells == {(depth, count): 2 for depth in (1, 5, 11) for count in (1, 2)}
     assert all(8 <= example.equation.depth <= 14 for example, _ in deep)
 
 
-def test_blanked_equations_are_true_to_a_second_opinion(data):
-    blanks, _ = data
-    assert {(example.label, example.certificate["verdict"]) for example in blanks} == {(1, "holds")}
-    assert [actual for example in blanks if (actual := complaint(example))] == []
-
-
-def test_the_truth_is_a_candidate_of_the_class_of_the_blank(data):
+def test_blanked_equations_are_true_and_the_truth_is_a_candidate_of_the_class_of_the_blank(data):
     blanks, sets = data
+    assert {(example.label, example.certificate["verdict"]) for example in blanks} == {(1, "holds")}
+    assert complaints(blanks) == [], "of a second opinion"
     for candidates in sets.values():
         assert len({candidate.equation for candidate in candidates}) == len(candidates) >= 150
         assert all(candidate.label is None for candidate in candidates)
@@ -78,11 +74,6 @@ def test_the_truth_is_a_candidate_of_the_class_of_the_blank(data):
         classes = {candidate.equation: candidate.value_class for candidate in sets[example.certificate["candidates"]]}
         assert classes[example.equation.subtree(example.blank)] == example.value_class
         assert example.value_class in example.certificate["right"]
-
-
-def test_candidates_are_leaves_and_depths_one_and_two(made):
-    depths = Counter(candidate.equation.depth for candidate in made("completion").files["candidates"])
-    assert depths[0] == 14 and depths[1] > 850 and depths[2] > 20 and max(depths) == 2
 
 
 def test_neither_depth_nor_variables_nor_size_give_the_truth_away(deep):

@@ -31,17 +31,7 @@ def value(text):
     return text.strip()
 
 
-def test_the_same_lists_are_written_as_binary_trees(made):
-    lists = made("listops")
-    for fold in FOLDS:
-        binary = list(formats.read(lists.folder / f"binary-{fold}.jsonl.gz", find("listops_binary")))
-        for tree, example in zip(binary, lists.files[fold], strict=True):
-            assert (tree.id, tree.label, tree.fold) == (example.id, example.label, example.fold)
-            assert Expression.parse(str(tree.equation), find("listops")) == example.equation  # brackets ( ) are skipped there
-            assert " ".join(text for _, _, text in tree.equation.leaves()) == str(example.equation)
-
-
-def test_lists_have_their_values(made):
+def test_lists_have_their_values_and_are_written_as_binary_trees_too(made):
     lists = made("listops")
     assert lists.manifest["notes"]["missing"] == made("logic").manifest["notes"]["missing"] == 0
     assert [len(lists.files[fold]) for fold in FOLDS] == [1714, 95, 190]
@@ -50,6 +40,12 @@ def test_lists_have_their_values(made):
         tree = example.equation
         assert 1 <= tree.depth < listops.LEVELS
         assert all(2 <= arity <= 5 for arity in tree.arities if arity)
+    for fold in FOLDS:
+        binary = list(formats.read(lists.folder / f"binary-{fold}.jsonl.gz", find("listops_binary")))
+        for tree, example in zip(binary, lists.files[fold], strict=True):
+            assert (tree.id, tree.label, tree.fold) == (example.id, example.label, example.fold)
+            assert Expression.parse(str(tree.equation), find("listops")) == example.equation  # brackets ( ) are skipped there
+            assert " ".join(text for _, _, text in tree.equation.leaves()) == str(example.equation)
 
 
 def test_lists_are_drawn_as_published():
@@ -87,7 +83,7 @@ def worlds(formula):
     return truths
 
 
-def test_pairs_have_their_relations(made):
+def test_pairs_have_their_relations_and_the_published_sizes(made):
     for example in made("logic").examples:
         assert isinstance(example.equation, Equation)
         left, right = worlds(example.equation.left), worlds(example.equation.right)
@@ -102,13 +98,6 @@ def test_pairs_have_their_relations(made):
             "v": both and only_left and only_right and not neither,
         }
         assert [name for name, holds in expected.items() if holds] == ([] if example.label == "#" else [example.label])
-
-
-def operators(tree):
-    return sum(text is None for text in tree.texts)
-
-
-def test_pairs_have_the_published_sizes(made):
     sizes = {fold: Counter() for fold in FOLDS}
     for example in made("logic").examples:
         sizes[example.fold][max(operators(example.equation.left), operators(example.equation.right))] += 1
@@ -124,3 +113,7 @@ def test_pairs_have_the_published_sizes(made):
         assert leaves <= set("abcdef") and len(leaves) <= 4
         for side in (example.equation.left, example.equation.right):
             assert 0 < sum(worlds(side)) < 64
+
+
+def operators(tree):
+    return sum(text is None for text in tree.texts)

@@ -1,11 +1,11 @@
 from collections import Counter
 
 import pytest
+from each_case import assert_raises, cases
 
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.generate import presets
 from dgl_treestack.generate.folds import canonical_key
-from dgl_treestack.generate.presets import SetOptions
 from dgl_treestack.generate.presets.paper import COUNTS
 from dgl_treestack.generate.rewrite import replay
 from dgl_treestack.truth import judge_at_fixed_points, value_of
@@ -24,30 +24,28 @@ def deep(made):
     return made("deep").files["test"]
 
 
-def test_the_counts_are_those_of_the_papers_table(paper):
-    plan = presets.find("paper").plan(SetOptions(seed=0))
+def test_counts_are_those_of_the_papers_table_and_half_of_them_are_correct(paper, deep):
+    plan = presets.find("paper").plan(presets.SetOptions(seed=0))
     for depth, equations in COUNTS.items():
         assert sum(pairs for cell, pairs in plan.items() if cell.depth == depth) == round(equations / 2)
     assert 41_800 < 2 * sum(plan.values()) < 42_000
     assert 27_000 < 2 * sum(pairs for cell, pairs in plan.items() if cell.fold == "train" and cell.depth <= 7) < 27_400
     actual = Counter(example.equation.depth for fold in FOLDS for example in paper[fold])
     assert all(abs(actual[depth] - COUNTS[depth] * 900 / 41_894) <= 3 for depth in range(3, 14))
-
-
-def test_half_of_every_depth_and_fold_is_correct(paper, deep):
     for examples in (*paper.values(), deep):
         labels = Counter((example.equation.depth, example.label) for example in examples)
         assert all(labels[depth, 0] == labels[depth, 1] for depth, _ in labels)
     assert set(range(3, 20)) <= {example.equation.depth for example in deep}
 
 
-def test_no_family_in_two_folds_and_none_of_training_in_deep(paper, deep):
-    families = {name: {e.family for e in examples} for name, examples in {**paper, "deep": deep}.items()}
-    assert not families["train"] & (families["validation"] | families["test"] | families["deep"])
-    assert not families["validation"] & families["test"]
+def test_no_family_in_two_folds_none_of_training_in_deep_and_no_whole_side_in_training(paper, deep, made):
+    deeper = made("paper-deeper").examples
+    every_set = {**paper, "deep": deep, "deeper": deeper}
+    families = {name: {e.family for e in examples} for name, examples in every_set.items()}
+    assert not families["train"] & (families["validation"] | families["test"] | families["deep"] | families["deeper"])
+    assert not families["validation"] & families["test"] and not families["deeper"] & families["test"]
+    assert {example.equation.depth for example in deeper} == {8, 9, 10}
 
-
-def test_no_whole_side_of_an_evaluation_equation_in_training(paper):
     def sides(examples, least):
         actual = [e.equation for e in examples if e.equation.depth >= least]
         return {canonical_key(side) for e in actual for side in (e.left, e.right) if side.depth >= 2}
@@ -91,22 +89,9 @@ def test_the_manifest_counts_what_was_dropped(made):
     assert {"balance", "side of an evaluation equation"} <= set(notes["pairs dropped, by gate and depth"])
 
 
-def test_the_second_validation_set_is_of_the_validation_families(made, paper):
-    deeper = made("paper-deeper").examples
-    assert {example.equation.depth for example in deeper} == {8, 9, 10}
-    others = {example.family for fold in ("train", "test") for example in paper[fold]}
-    assert not {example.family for example in deeper} & others
-
-
-@pytest.mark.parametrize(
-    ("name", "fold", "first", "deepest"),
-    [pytest.param("deep", "test", 4, 40, marks=pytest.mark.slow), ("paper-deeper", "validation", 8, 12)],
-)
-def test_it_goes_as_deep_as_asked(name, fold, first, deepest, made):
+@cases(pytest.param("deep", "test", 4, 40, marks=pytest.mark.slow), ("paper-deeper", "validation", 8, 12))
+def test_it_goes_as_deep_as_asked(made, name, fold, first, deepest):
     depths = {example.equation.depth for example in made(name, seed=3, max_depth=deepest, equations=80).files[fold]}
     assert set(range(first, deepest + 1)) <= depths and max(depths) == deepest
-
-
-def test_no_set_is_shallower_than_its_plan(made):
-    with pytest.raises(ConfigurationError, match="depth 8 at least"):
-        made("paper-deeper", max_depth=7)
+    if name == "paper-deeper":
+        assert_raises(ConfigurationError, "depth 8 at least", made, name, max_depth=7)

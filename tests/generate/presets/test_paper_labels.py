@@ -6,25 +6,14 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.expression import Equation
+from dgl_treestack import Equation, Vocabulary, judge
 from dgl_treestack.generate.presets import Parts, SetOptions, paper_labels
 from dgl_treestack.generate.presets.paper_labels import AXIOMS, CORRECT, COUNTS, evaluates_to_true
 from dgl_treestack.generate.production import produce
 from dgl_treestack.generate.rewrite import load_axioms
-from dgl_treestack.truth import judge, judge_at_fixed_points
+from dgl_treestack.truth import judge_at_fixed_points
 
 OPTIONS = SetOptions(seed=4, equations=600)
-
-
-@pytest.fixture
-def notes(made):
-    return made("paper-labels").manifest["notes"]
-
-
-@pytest.fixture
-def examples(made):
-    return made("paper-labels").examples
 
 
 def test_the_axioms_hold_but_for_the_known_five():
@@ -33,25 +22,30 @@ def test_the_axioms_hold_but_for_the_known_five():
     assert doubtful == {**{f"root:{i}": "conditional" for i in range(1, 5)}, "misspelt:1": "refuted"}
 
 
-def test_counts_are_the_papers_and_what_was_asked_for(notes, examples):
+def test_counts_are_the_papers_and_what_was_asked_for(made):
+    examples = made("paper-labels").examples
     quota = paper_labels.target_counts(SetOptions(seed=0))
     assert sum(COUNTS.values()) == quota.total() == 41894
     assert all(abs(quota[depth, 1] - CORRECT[depth] * COUNTS[depth]) <= 0.5 for depth in COUNTS)
     counts = Counter((example.equation.depth, example.label) for example in examples)
-    short = sum(notes["fell short"].values())
-    assert counts <= paper_labels.target_counts(OPTIONS) and (
-        paper_labels.target_counts(OPTIONS) - counts
-    ).total() == short < 0.05 * len(examples)
+    short = sum(made("paper-labels").manifest["notes"]["fell short"].values())
+    planned = paper_labels.target_counts(OPTIONS)
+    assert counts <= planned and (planned - counts).total() == short < 0.05 * len(examples)
 
 
-def test_folds_are_by_depth(examples):
+def test_folds_are_by_depth_and_the_vocabulary_has_every_leaf(made):
+    examples = made("paper-labels").examples
     for example in examples:
         assert (example.fold == "test") == (example.equation.depth > 7)
     shallow = Counter(example.fold for example in examples if example.fold != "test")
     assert 0.12 < shallow["validation"] / shallow.total() < 0.28
+    vocabulary = Vocabulary.preset("released")
+    for kind, text in {(kind, text) for example in examples for _, kind, text in example.equation.leaves()}:
+        vocabulary.row(kind, text)
 
 
-def test_judgements_stand_beside_labels_most_of_which_are_right_and_the_notes_count_the_others(notes, examples):
+def test_judgements_stand_beside_labels_most_of_which_are_right_and_the_notes_count_the_others(made):
+    notes, examples = made("paper-labels").manifest["notes"], made("paper-labels").examples
     for example in examples[::7]:
         assert example.certificate["convention"] == "papers" and "verdict" not in example.certificate
         assert example.certificate["judged"] == judge_at_fixed_points(example.equation).verdict
@@ -61,12 +55,6 @@ def test_judgements_stand_beside_labels_most_of_which_are_right_and_the_notes_co
     for (label, verdict), count in counts.items():
         assert count == sum(notes["judged"][f"label {label}, depth {depths}"].get(verdict, 0) for depths in ("1-7", "8-13"))
     assert not any(evaluates_to_true(example.equation) for example in examples if example.label == 0)
-
-
-def test_the_vocabulary_has_every_leaf(examples):
-    vocabulary = Vocabulary.preset("released")
-    for kind, text in {(kind, text) for example in examples for _, kind, text in example.equation.leaves()}:
-        vocabulary.row(kind, text)
 
 
 def test_a_mutation_changes_one_place():

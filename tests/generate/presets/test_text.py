@@ -3,7 +3,6 @@
 from collections import Counter
 
 import numpy as np
-import pytest
 
 from dgl_treestack.generate.presets import text
 from dgl_treestack.language.corpus import WordCorpus
@@ -11,13 +10,8 @@ from dgl_treestack.language.corpus import WordCorpus
 PARTS = ("train", "valid", "test")
 
 
-@pytest.fixture
-def folder(made):
-    return made("text").folder
-
-
-def lines(folder, part):
-    return [line.split() for line in (folder / f"text.{part}.txt").read_text().splitlines()]
+def lines(made, part):
+    return [line.split() for line in (made("text").folder / f"text.{part}.txt").read_text().splitlines()]
 
 
 def forms(kind):
@@ -28,12 +22,12 @@ def forms(kind):
     return {stem + end: i for stem in stems for i, end in enumerate(text.ENDINGS[kind])}
 
 
-def test_determiner_adjectives_and_noun_agree(folder):
+def test_determiner_adjectives_and_noun_agree(made):
     nouns, adjectives = forms("noun"), forms("adjective")
     assert nouns.keys().isdisjoint(adjectives) and forms("verb").keys().isdisjoint(nouns | adjectives)
     determiners = {word: i for words in text.DETERMINERS.values() for i, word in enumerate(words)}
     counts = Counter()
-    for words in lines(folder, "train"):
+    for words in lines(made, "train"):
         for start in (i for i, word in enumerate(words) if word in determiners):
             end = next(i for i in range(start + 1, len(words)) if words[i] not in adjectives)
             if words[end] in nouns:  # not <unk>
@@ -43,7 +37,7 @@ def test_determiner_adjectives_and_noun_agree(folder):
     assert counts[0] > 8000 and counts[1] > 2000 and counts[2] > 500
 
 
-def test_clauses_are_nested_up_to_the_limit_and_quotes_are_closed(folder):
+def test_clauses_are_nested_up_to_the_limit_and_quotes_are_closed():
     writer = text.Writer(text.make_lexicon(1), 0, np.random.default_rng(0))
     depths = Counter()
     for _ in range(3000):
@@ -54,10 +48,10 @@ def test_clauses_are_nested_up_to_the_limit_and_quotes_are_closed(folder):
     assert set(depths) == set(range(1, text.DEEPEST + 1))
 
 
-def test_the_last_verb_agrees_with_the_first_noun_whatever_is_between(folder):
+def test_the_last_verb_agrees_with_the_first_noun_whatever_is_between(made):
     """Clauses of one noun, relative clauses in it that end with their own verbs, and a verb: "ta mo qui te ra vi-e la-a ."."""
     noun_of, verb_of, distances = forms("noun"), forms("verb"), []
-    for words in lines(folder, "train"):
+    for words in lines(made, "train"):
         nouns = [i for i, word in enumerate(words) if word in noun_of]
         verbs = [i for i, word in enumerate(words) if word in verb_of]
         plain = {*text.PLACES, *text.LINKS, "ke", ":", "<unk>"}.isdisjoint(words)
@@ -70,13 +64,13 @@ def test_the_last_verb_agrees_with_the_first_noun_whatever_is_between(folder):
     assert len(distances) > 30 and max(distances) >= 6
 
 
-def test_a_corpus_reads_it_and_rare_words_are_unknown(folder):
-    corpus = WordCorpus.read(folder)
+def test_a_corpus_reads_it_and_rare_words_are_unknown(made):
+    corpus = WordCorpus.read(made("text").folder)
     assert corpus.words[0] == "</s>" and "<unk>" in corpus.words
-    counts = Counter(word for line in lines(folder, "train") for word in line)
+    counts = Counter(word for line in lines(made, "train") for word in line)
     assert min(counts.values()) >= 2 and counts.total() > 60_000
     for part in ("valid", "test"):
-        assert {word for line in lines(folder, part) for word in line} <= counts.keys()
-    assert len(lines(folder, "train")) == 0.84 * 9000
-    words = sum(len(line) for part in PARTS for line in lines(folder, part))
+        assert {word for line in lines(made, part) for word in line} <= counts.keys()
+    assert len(lines(made, "train")) == 0.84 * 9000
+    words = sum(len(line) for part in PARTS for line in lines(made, part))
     assert words / 9000 * text.SENTENCES > 250_000, "by default"
