@@ -239,16 +239,20 @@ class LinearMaps:
             stack.gradient(1).index_add_(0, rows, gradient_y.sum(1))
         stack.used.update(used.tolist())
 
+    def maps_of(self, product: str, frontier: Frontier) -> tuple[Stack, list[int]]:
+        """The stack of a frontier's maps and its rows, one for every operator, or one that all share."""
+        linear = self.products[product]
+        places = [linear.places[operator] for operator in frontier.operators[: 1 if linear.share == "all" else None]]
+        return self.stacks[product, places[0][0]], [row for _, row in places]
+
     def _segments(self, product: str, frontier: Frontier, x: Tensor) -> Segments:
         """The segments of a product's x (n, ..., in), found once for forward and backward."""
         repeats = math.prod(x.shape[1:-1])
         key = product, frontier.start, repeats
         if key in self.segments:
             return self.segments[key]
-        linear = self.products[product]
-        is_shared, count = linear.share == "all", repeats * (frontier.stop - frontier.start)
-        rows_of_maps = [linear.places[operator] for operator in frontier.operators[: 1 if is_shared else None]]
-        stack, rows = self.stacks[product, rows_of_maps[0][0]], [row for _, row in rows_of_maps]
+        is_shared, count = self.products[product].share == "all", repeats * (frontier.stop - frontier.start)
+        stack, rows = self.maps_of(product, frontier)
         segments = Segments(stack, rows, [count] if is_shared else [size * repeats for size in frontier.sizes])
         if self.is_grouped and not is_shared:
             maps, sizes = np.searchsorted(stack.chosen, rows), np.array(segments.sizes)

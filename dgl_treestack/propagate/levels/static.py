@@ -4,8 +4,8 @@
              L .. R-2     a frontier per level and arity, with a segment of fixed length per operator, padded
              R-1          a row of zeros: the roots of equations, and the children of padding
 
-Segments of equal length make the linear maps of a frontier one batched product without a gather. All indices are in one
-buffer, so that a batch is one copy to a GPU. Gradients of children's rows are summed over their uses in a fixed order.
+Segments of equal length make the linear maps of a frontier one kernel, or one batched product without a gather. All indices are
+in one buffer, so that a batch is one copy to a GPU. Gradients of children's rows are summed over their uses in a fixed order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,9 @@ from torch import Tensor
 
 from dgl_treestack.cells import Cell
 from dgl_treestack.expression.operators import Signature
+from dgl_treestack.propagate.levels import grouped
 from dgl_treestack.propagate.levels.eager import EagerStepper
+from dgl_treestack.propagate.levels.linear_maps import LinearMaps
 from dgl_treestack.propagate.levels.plan import BatchRows, Frontier, Plan
 from dgl_treestack.propagate.levels.sweep import Buffers, Work
 
@@ -178,8 +180,37 @@ class StaticPlan:
         return buffer
 
 
+class StaticMaps(LinearMaps):
+    """The linear maps of a static plan, by kernels where there are kernels."""
+
+    def forward(self, product: str, frontier: Frontier, x: Tensor) -> Tensor:
+        if grouped.kernels(x.device, x.dtype) is None:
+            return super().forward(product, frontier, x)
+        stack, rows = self.maps_of(product, frontier)
+        return grouped.linear(x, None, stack.weight, stack.bias, self.plan.index(np.array(rows)), False)
+
+    def backward(self, product: str, frontier: Frontier, x: Tensor, gradient_y: Tensor) -> Tensor:
+        if grouped.kernels(x.device, x.dtype) is None:
+            return super().backward(product, frontier, x, gradient_y)
+        self.add_gradients(product, frontier, gradient_y.contiguous(), x, None)
+        stack, rows = self.maps_of(product, frontier)
+        if stack.weight is None:
+            return torch.empty_like(x)
+        return grouped.linear(gradient_y.contiguous(), None, stack.weight, None, self.plan.index(np.array(rows)), True)
+
+    def add_gradients(self, product: str, frontier: Frontier, gradient_y: Tensor, x: Tensor, children: Tensor | None) -> None:
+        """Add to the gradients of the maps. children: as in `grouped.linear`."""
+        stack, rows = self.maps_of(product, frontier)
+        stack.used.update(rows)
+        gradients = (None if part is None else stack.gradient(i) for i, part in enumerate((stack.weight, stack.bias)))
+        grouped.add_gradients(gradient_y, x, children, self.plan.index(np.array(rows)), *gradients)
+
+
 class StaticStepper(EagerStepper):
     """Steps of a static plan, whose gradients are summed in a fixed order without atomic additions."""
+
+    maps: StaticMaps
+    maps_type = StaticMaps
 
     def __init__(self, work: Work, static: StaticPlan):
         super().__init__(work)
@@ -199,12 +230,10 @@ class StaticStepper(EagerStepper):
         uses = static.part["uses"][first : first + group.uses]
         offsets = static.part["offsets"][group.start + i + 1 : group.start + i + 2 + group.size]
         for name in self.edges if i >= 0 else ("h",):
-            values = self.edges[name].index_select(0, uses).flatten(1)
-            if i < 0:
-                values = _sums(values, static.part["chunks"])
-            rows = gradients[name][group.start : group.start + group.size]
-            rows.add_(_sums(values, offsets).view(rows.shape))
-
-
-def _sums(values: Tensor, offsets: Tensor) -> Tensor:
-    return torch.segment_reduce(values, "sum", offsets=offsets, axis=0, unsafe=True, initial=0)
+            rows, values = gradients[name][group.start : group.start + group.size].flatten(1), self.edges[name].flatten(1)
+            if i >= 0:
+                grouped.add_sums(rows, values, uses, offsets)
+            else:
+                sums = values.new_zeros(static.chunks, values.shape[1])
+                grouped.add_sums(sums, values, uses, static.part["chunks"])
+                grouped.add_sums(rows, sums, None, offsets)
