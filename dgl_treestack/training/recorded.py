@@ -20,7 +20,7 @@ from dgl_treestack.model.dataset import Batch, Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import Plans, compute_static, draw_key, noise_of_nodes
 from dgl_treestack.propagate.levels.plan import BatchRows, number_rows
-from dgl_treestack.propagate.levels.static import MARGIN, StaticPlan
+from dgl_treestack.propagate.levels.static import MARGIN, Build, StaticPlan
 from dgl_treestack.runs.configuration import OptimizerConfig
 from dgl_treestack.training.optimizer import RowOptimizer
 
@@ -132,7 +132,7 @@ class RecordedStep:
     """Training steps of batches with as many outputs as those that it was recorded for, or padded to more.
 
     samples: positions in the training set of the examples of some batches. loss: of a batch, from the losses of its outputs and
-    the positions of their examples. record: see `Record`.
+    the positions of their examples. record: see `Record`. build: compiles a cell's steps, None for eager ones.
     """
 
     def __init__(
@@ -146,6 +146,7 @@ class RecordedStep:
         undecayed: Sequence[str],
         *,
         record: Record,
+        build: Build | None = None,
     ):
         self.model, self.dataset, self.loss, self.clip = model, dataset, loss, config.clip
         self.device = next(model.parameters()).device
@@ -157,6 +158,7 @@ class RecordedStep:
         further |= {"sides": 2 * self.outputs, "key": 1, "rate": 1}
         rows = [self._rows(batch) for batch in batches]
         self.static = StaticPlan(rows, model.tree_cell, model.signature, self.device, further)
+        self.static.build = build
         part = self.static.part
         targets = part["targets"].view(torch.float64)
         sides = part["sides"].view(-1, 2)

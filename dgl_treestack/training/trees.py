@@ -27,6 +27,7 @@ from dgl_treestack.model.signals import Distinct
 from dgl_treestack.model.stored_set import prepare_on_disk
 from dgl_treestack.processes import Watch
 from dgl_treestack.resources import find_data, sha256
+from dgl_treestack.propagate.levels.static import builder
 from dgl_treestack.runs import evaluation, pretrained
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.run import Run, build_model
@@ -214,7 +215,8 @@ class TreeObjective(Objective):
             return None
         model.train()
         arguments = model, self.optimizer, config.optimizer, self.train_set, samples, self.loss, self.undecayed
-        return RecordedStep(*arguments, record=record)
+        build = None if config.compile == "off" else builder(self.device)
+        return RecordedStep(*arguments, record=record, build=build)
 
     def loss(self, losses: Tensor, positions: Tensor) -> Tensor:
         """Return the loss of a batch: the mean over its outputs. A subclass may weight examples.

@@ -31,9 +31,15 @@ def weighted(states, names, nodes, is_node):
     return sum((torch.tanh(states.of(name, nodes)).flatten(1) * is_node[:, None]).sum() for name in names)
 
 
-def compare(cell, sources, noises, rows, signature=MATH, signals=()):
+def as_traced(graph, examples, sizes):
+    """In place of a compiler: the graph itself."""
+    return graph
+
+
+def compare(cell, sources, noises, rows, signature=MATH, signals=(), build=None):
     """Record a step of the first batch, replay it for the others, and compare states, signals and gradients with `levels`."""
     static = StaticPlan(rows[:-2], cell, signature, torch.device("cpu"))
+    static.build = build
     like = torch.zeros(static.nodes, dtype=torch.float64)
     noise = {name: torch.zeros(static.nodes, *values.shape[1:], dtype=torch.float64) for name, values in noises[0].items()}
     inputs = like.new_zeros(static.nodes, cell.input_size).requires_grad_() if cell.input_size else None
@@ -54,6 +60,7 @@ def compare(cell, sources, noises, rows, signature=MATH, signals=()):
 
     assert load(0)
     compute_static(static, cell, signals=signals, noise=noise, inputs=inputs)  # what is kept is then there
+    assert static.build is build, "steps were not compiled"
     parameters = [*cell.parameters(), *([] if inputs is None else [inputs])]
     with Tape() as tape:
         states = compute_static(static, cell, signals=signals, noise=noise, inputs=inputs)
@@ -89,6 +96,17 @@ def test_a_replayed_step_is_that_of_levels(name, form):
         noises = [draw_noise(cell, source, generator) for source in sources]
         rows = [number_rows(columns(source, MATH), MATH, shared=not external) for source in sources]
         assert compare(cell, sources, noises, rows, signals=[*cell.signals] if external else ()) >= 4
+
+
+@every_model_in_each_form
+def test_a_traced_step_is_that_of_levels(name, form):
+    """What Inductor compiles for a GPU, with external input and dropout, and without."""
+    for external in (2, 0):
+        cell = make(name, input_size=external, dropout=0.3 * (external > 0), form=form).train()
+        sources, generator = list(batches(6, external)), torch.Generator().manual_seed(1)
+        noises = [draw_noise(cell, source, generator) for source in sources]
+        rows = [number_rows(columns(source, MATH), MATH, shared=not external) for source in sources]
+        assert compare(cell, sources, noises, rows, build=as_traced) >= 4
 
 
 def test_operators_in_any_order_and_with_any_number_of_children():

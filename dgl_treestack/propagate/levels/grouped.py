@@ -25,7 +25,9 @@ def linear(
     weight: (K, out, in). bias: (K, out). maps: a row of both for every segment.
     """
     y = _result(x, children, weight, bias, maps, transposed)
-    _operations(x, weight, maps).linear(y.flatten(0, -2), x.flatten(0, -2), children, weight, bias, maps, transposed)
+    _operations(x, weight, maps).linear(
+        y.flatten(0, -2), x.flatten(0, -2).contiguous(), children, weight, bias, maps, transposed
+    )
     return y
 
 
@@ -48,7 +50,7 @@ def add_gradients(
     bias_gradient: Tensor | None,
 ) -> None:
     """Add the gradients of weight (K, out, in) and bias (K, out) of `linear`, from that of y (n, ..., out)."""
-    rows = gradient_y.flatten(0, -2), x.flatten(0, -2)
+    rows = gradient_y.flatten(0, -2).contiguous(), x.flatten(0, -2).contiguous()
     _operations(x, weight_gradient, maps).add_gradients(*rows, children, maps, weight_gradient, bias_gradient)
 
 

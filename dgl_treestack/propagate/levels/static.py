@@ -8,7 +8,7 @@ Segments of equal length make the linear maps of a frontier one kernel, or one b
 in one buffer, so that a batch is one copy to a GPU. Gradients of children's rows are summed over their uses in a fixed order.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from dgl_treestack.propagate.levels.plan import BatchRows, Frontier, Plan
 from dgl_treestack.propagate.levels.sweep import Buffers, Work
 
 MARGIN = 1.25  # capacities of 20 batches times 1.25 overflowed in none of 100 others; without the margin in up to 3
+Build = Callable[..., Callable[..., Any]]  # compiles the graph of a step, see `fused.inductor`
 CHUNK = 64  # uses of a leaf that are summed at once: one thread of a GPU would sum thousands
 
 
@@ -45,6 +46,15 @@ def _capacity(count: int) -> int:
     return -(-int(count * MARGIN + 4) // 8) * 8
 
 
+def builder(device: torch.device) -> Build | None:
+    """Return what compiles steps for a device, None where they stay eager."""
+    if device.type != "cuda":
+        return None
+    from dgl_treestack.propagate.compiled.fused import inductor  # loads Inductor
+
+    return inductor
+
+
 class StaticPlan:
     """A plan whose tensors are parts of one buffer; `indices` returns its content for a batch.
 
@@ -52,6 +62,7 @@ class StaticPlan:
     buffer that are the caller's. nodes: of a batch, at most.
     buffer: (n,) int64. part: its parts by name; `present` has 1 for the operators of the batch, then 1 if there are numbers at
     leaves, and 1, and by `ids` (nodes,) dropout is drawn. plan: its tensors are parts.
+    build: compiles steps, None for eager ones; set to None where they turn out not to compile. steps: the compiled ones, by arity.
     """
 
     def __init__(
@@ -104,6 +115,8 @@ class StaticPlan:
         self.buffer = torch.zeros(int(ends[-1]), dtype=torch.int64, device=device)
         self.part = self.split(self.buffer)
         self.plan = self._plan(cell)
+        self.build: Build | None = None
+        self.is_checked, self.steps = False, dict[int, Any]()
 
     def _plan(self, cell: Cell) -> Plan:
         """The plan whose tensors are parts of the buffer."""

@@ -33,9 +33,7 @@ def _linear(
             source = row
         for start in range(0, width, inputs_at_once):
             k = start + tl.arange(0, inputs_at_once)
-            part = tl.load(
-                x + source[:, None] * x_stride + k[None, :], mask=is_row[:, None] & (k < width)[None, :], other=0.0
-            )
+            part = tl.load(x + source[:, None] * x_stride + k[None, :], mask=is_row[:, None] & (k < width)[None, :], other=0.0)
             factors = tl.load(
                 own_weight + column[None, :] * column_stride + (child * width + k)[:, None] * input_stride,
                 mask=(k < width)[:, None] & is_column[None, :],
@@ -124,7 +122,12 @@ def linear(
     with torch.cuda.device_of(x):
         _linear[grid](
             *(x, x if children is None else children, weight, weight if bias is None else bias, maps, y, length, x.stride(0)),
-            *(1 if children is None else inputs // x.shape[1], x.shape[1], columns, *((1, inputs) if transposed else (inputs, 1))),
+            *(
+                1 if children is None else inputs // x.shape[1],
+                x.shape[1],
+                columns,
+                *((1, inputs) if transposed else (inputs, 1)),
+            ),
             *(children is not None, bias is not None, rows_at_once, 32, _block(x.shape[1])),
         )
 
