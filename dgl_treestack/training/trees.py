@@ -26,8 +26,8 @@ from dgl_treestack.model.model import Model
 from dgl_treestack.model.signals import Distinct
 from dgl_treestack.model.stored_set import prepare_on_disk
 from dgl_treestack.processes import Watch
-from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.propagate.levels.static import builder
+from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.runs import evaluation, pretrained
 from dgl_treestack.runs.configuration import RunConfig
 from dgl_treestack.runs.run import Run, build_model

@@ -1,5 +1,6 @@
 """The kernels in Triton, interpreted on a CPU, against operations of torch. Triton does not come with torch for a CPU."""
 
+import itertools
 import os
 import random
 import subprocess
@@ -106,7 +107,7 @@ def test_sums(kernels):
         sums = torch.ones(4, 70)
         grouped.add_sums(sums, values, order, offsets)
         chosen = values if order is None else values[order]
-        close(sums, torch.stack([1 + chosen[a:b].sum(0) for a, b in zip(offsets, offsets[1:], strict=False)]))
+        close(sums, torch.stack([1 + chosen[a:b].sum(0) for a, b in itertools.pairwise(offsets)]))
 
 
 @inside

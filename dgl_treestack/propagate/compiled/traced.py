@@ -19,7 +19,6 @@ from torch import Tensor
 from dgl_treestack import _torch
 from dgl_treestack.cells import Cell, Shape, State
 
-
 Linear = Callable[[Tensor, int, int, bool], Tensor]  # x, number of the call, width of the result, whether transposed
 
 
@@ -35,8 +34,7 @@ class Form:
 class _TracedOps:
     """`Ops` that records the product, x and result y of every call of `linear`.
 
-    linear_of_call: computes them, the custom operator `treestack::linear` of native code or another one. saved: the results, for
-    backward.
+    linear_of_call: computes them, the operator `treestack::linear` of native code or another one. saved: results, for backward.
     """
 
     def __init__(self, cell: Cell, arity: int, linear_of_call: Linear, saved: Sequence[Tensor] | None = None):

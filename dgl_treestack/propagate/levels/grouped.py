@@ -1,6 +1,6 @@
 """Operations of a static plan's frontiers, as custom operators: kernels in Triton on a GPU, else torch's own operations.
 
-A kernel gathers the children's rows itself, and needs no copy of the weights of a frontier's operators. Kernels need Triton, and
+A kernel gathers the children's rows itself and needs no copy of the weights of a frontier's operators. Kernels need Triton, and
 a C compiler for what starts them.
 """
 
@@ -13,49 +13,38 @@ import torch
 from torch import Tensor
 
 logger = logging.getLogger(__name__)
+Given = Tensor | None
 
 
 @torch.library.custom_op("treestack::grouped_linear", mutates_args=())
-def linear(
-    x: Tensor, children: Tensor | None, weight: Tensor | None, bias: Tensor | None, maps: Tensor, transposed: bool
-) -> Tensor:
+def linear(x: Tensor, children: Given, weight: Given, bias: Given, maps: Tensor, transposed: bool) -> Tensor:
     """Apply the maps of segments of equal length: (n, ..., in) -> (n, ..., out), or transposed, from out to in.
 
     children: (n * A,), if x are rows (R, H) of which every node takes those of its children, side by side.
     weight: (K, out, in). bias: (K, out). maps: a row of both for every segment.
     """
     y = _result(x, children, weight, bias, maps, transposed)
-    _operations(x, weight, maps).linear(
-        y.flatten(0, -2), x.flatten(0, -2).contiguous(), children, weight, bias, maps, transposed
-    )
+    rows = y.flatten(0, -2), x.flatten(0, -2).contiguous()
+    _operations(x, weight, maps).linear(*rows, children, weight, bias, maps, transposed)
     return y
 
 
 @linear.register_fake
-def _result(
-    x: Tensor, children: Tensor | None, weight: Tensor | None, bias: Tensor | None, maps: Tensor, transposed: bool
-) -> Tensor:
+def _result(x: Tensor, children: Given, weight: Given, bias: Given, maps: Tensor, transposed: bool) -> Tensor:
     outputs, inputs = (bias.shape[1], 0) if weight is None and bias is not None else weight.shape[1:]  # type: ignore[union-attr]
     shape = x.shape[:-1] if children is None else (children.shape[0] * x.shape[1] // inputs,)
     return x.new_empty(*shape, inputs if transposed else outputs)
 
 
-@torch.library.custom_op("treestack::grouped_gradients", mutates_args=("weight_gradient", "bias_gradient"))
-def add_gradients(
-    gradient_y: Tensor,
-    x: Tensor,
-    children: Tensor | None,
-    maps: Tensor,
-    weight_gradient: Tensor | None,
-    bias_gradient: Tensor | None,
-) -> None:
+@torch.library.custom_op("treestack::grouped_gradients", mutates_args=("of_weight", "of_bias"))
+def add_gradients(gradient_y: Tensor, x: Tensor, children: Given, maps: Tensor, of_weight: Given, of_bias: Given) -> None:
     """Add the gradients of weight (K, out, in) and bias (K, out) of `linear`, from that of y (n, ..., out)."""
     rows = gradient_y.flatten(0, -2).contiguous(), x.flatten(0, -2).contiguous()
-    _operations(x, weight_gradient, maps).add_gradients(*rows, children, maps, weight_gradient, bias_gradient)
+    _operations(x, of_weight, maps).add_gradients(*rows, children, maps, of_weight, of_bias)
 
 
 @torch.library.custom_op("treestack::add_sums", mutates_args=("rows",))
-def add_sums(rows: Tensor, values: Tensor, index: Tensor | None, offsets: Tensor) -> None:
+def add_sums(rows: Tensor, values: Tensor, index: Given, offsets: Tensor) -> None:
     """Add to row r (n, W) the values from offsets[r] to offsets[r + 1], or those whose indices are there."""
     _operations(values).add_sums(rows, values, index, offsets)
 
@@ -64,60 +53,44 @@ class Plain:
     """The operations of `triton_kernels` by operations of torch."""
 
     @staticmethod
-    def linear(
-        y: Tensor,
-        x: Tensor,
-        children: Tensor | None,
-        weight: Tensor | None,
-        bias: Tensor | None,
-        maps: Tensor,
-        transposed: bool,
-    ) -> None:
+    def linear(y: Tensor, x: Tensor, children: Given, weight: Given, bias: Given, maps: Tensor, transposed: bool) -> None:
         biases = None if bias is None else bias.index_select(0, maps).unsqueeze(1)
         segments = y.view(len(maps), -1, y.shape[1])
         if weight is None:
             segments.copy_(biases)  # type: ignore[arg-type]
             return
-        rows = _gathered(x, children, len(y)).view(len(maps), segments.shape[1], -1)
         weights = weight.index_select(0, maps)
-        factors = rows, weights if transposed else weights.transpose(1, 2)
+        factors = _segments(x, children, segments), weights if transposed else weights.transpose(1, 2)
         torch.bmm(*factors, out=segments) if biases is None else torch.baddbmm(biases, *factors, out=segments)
 
     @staticmethod
-    def add_gradients(
-        gradient_y: Tensor,
-        x: Tensor,
-        children: Tensor | None,
-        maps: Tensor,
-        weight_gradient: Tensor | None,
-        bias_gradient: Tensor | None,
-    ) -> None:
+    def add_gradients(gradient_y: Tensor, x: Tensor, children: Given, maps: Tensor, of_weight: Given, of_bias: Given) -> None:
         segments = gradient_y.view(len(maps), -1, gradient_y.shape[1])
-        if weight_gradient is not None:
-            rows = _gathered(x, children, len(gradient_y)).view(len(maps), segments.shape[1], -1)
-            weight_gradient.index_add_(0, maps, torch.bmm(segments.transpose(1, 2), rows))
-        if bias_gradient is not None:
-            bias_gradient.index_add_(0, maps, segments.sum(1))
+        if of_weight is not None:
+            of_weight.index_add_(0, maps, torch.bmm(segments.transpose(1, 2), _segments(x, children, segments)))
+        if of_bias is not None:
+            of_bias.index_add_(0, maps, segments.sum(1))
 
     @staticmethod
-    def add_sums(rows: Tensor, values: Tensor, index: Tensor | None, offsets: Tensor) -> None:
+    def add_sums(rows: Tensor, values: Tensor, index: Given, offsets: Tensor) -> None:
         values = values if index is None else values.index_select(0, index)
         rows.add_(torch.segment_reduce(values, "sum", offsets=offsets, axis=0, unsafe=True, initial=0))
 
 
-def _gathered(x: Tensor, children: Tensor | None, count: int) -> Tensor:
-    return x if children is None else x.index_select(0, children).view(count, -1)
+def _segments(x: Tensor, children: Given, like: Tensor) -> Tensor:
+    rows = x if children is None else x.index_select(0, children)
+    return rows.view(*like.shape[:2], -1)
 
 
-def _operations(x: Tensor, weight: Tensor | None = None, maps: Tensor | None = None) -> Any:
+def _operations(x: Tensor, weight: Given = None, maps: Given = None) -> Any:
     """The kernels, or `Plain` where there are none, for a bias alone, and for one map, which is a plain product."""
-    is_product = maps is not None and (weight is None or len(maps) == 1)
-    return (not is_product and kernels(x.device, x.dtype)) or Plain
+    is_plain = maps is not None and (weight is None or len(maps) == 1)
+    return (not is_plain and kernels(x.device, x.dtype)) or Plain
 
 
 @cache
 def kernels(device: torch.device, dtype: torch.dtype) -> Any:
-    """Return the module of kernels, None if they do not run on a device. Only there, and interpreted in tests, are they tried."""
+    """Return the module of kernels, None if they do not run on a device. On a CPU they run in tests only, interpreted."""
     if device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
         return None
     try:

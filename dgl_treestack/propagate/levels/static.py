@@ -62,7 +62,7 @@ class StaticPlan:
     buffer that are the caller's. nodes: of a batch, at most.
     buffer: (n,) int64. part: its parts by name; `present` has 1 for the operators of the batch, then 1 if there are numbers at
     leaves, and 1, and by `ids` (nodes,) dropout is drawn. plan: its tensors are parts.
-    build: compiles steps, None for eager ones; set to None where they turn out not to compile. steps: the compiled ones, by arity.
+    build: compiles steps, None for eager ones and where they turn out not to compile. steps: the compiled ones, by arity.
     """
 
     def __init__(
@@ -194,22 +194,18 @@ class StaticPlan:
 
 
 class StaticMaps(LinearMaps):
-    """The linear maps of a static plan, by kernels where there are kernels."""
+    """The linear maps of a static plan: segments are of equal length."""
 
     def forward(self, product: str, frontier: Frontier, x: Tensor) -> Tensor:
-        if grouped.kernels(x.device, x.dtype) is None:
-            return super().forward(product, frontier, x)
         stack, rows = self.maps_of(product, frontier)
         return grouped.linear(x, None, stack.weight, stack.bias, self.plan.index(np.array(rows)), False)
 
     def backward(self, product: str, frontier: Frontier, x: Tensor, gradient_y: Tensor) -> Tensor:
-        if grouped.kernels(x.device, x.dtype) is None:
-            return super().backward(product, frontier, x, gradient_y)
-        self.add_gradients(product, frontier, gradient_y.contiguous(), x, None)
         stack, rows = self.maps_of(product, frontier)
+        self.add_gradients(product, frontier, gradient_y, x, None)
         if stack.weight is None:
             return torch.empty_like(x)
-        return grouped.linear(gradient_y.contiguous(), None, stack.weight, None, self.plan.index(np.array(rows)), True)
+        return grouped.linear(gradient_y, None, stack.weight, None, self.plan.index(np.array(rows)), True)
 
     def add_gradients(self, product: str, frontier: Frontier, gradient_y: Tensor, x: Tensor, children: Tensor | None) -> None:
         """Add to the gradients of the maps. children: as in `grouped.linear`."""

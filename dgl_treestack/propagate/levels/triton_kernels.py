@@ -27,10 +27,7 @@ def _linear(
     own_weight = weight + map_index * (columns * arity * width)
     total = tl.zeros((rows_at_once, columns_at_once), dtype=y.dtype.element_ty)
     for child in tl.static_range(arity):
-        if has_children:
-            source = tl.load(children + row * arity + child, mask=is_row, other=0)
-        else:
-            source = row
+        source = tl.load(children + row * arity + child, mask=is_row, other=0) if has_children else row
         for start in range(0, width, inputs_at_once):
             k = start + tl.arange(0, inputs_at_once)
             part = tl.load(x + source[:, None] * x_stride + k[None, :], mask=is_row[:, None] & (k < width)[None, :], other=0.0)
@@ -65,10 +62,7 @@ def _add_gradients(
         offset = start + tl.arange(0, rows_at_once)
         is_row = offset < length
         row = segment * length + offset
-        if has_children:
-            source = tl.load(children + row * arity + child, mask=is_row, other=0)
-        else:
-            source = row
+        source = tl.load(children + row * arity + child, mask=is_row, other=0) if has_children else row
         gradient = tl.load(
             gradient_y + row[:, None] * columns + column[None, :], mask=is_row[:, None] & is_column[None, :], other=0.0
         )
@@ -81,10 +75,9 @@ def _add_gradients(
     place = weight_gradient + (map_index * columns + column[:, None]) * inputs + (child * width + k)[None, :]
     is_place = is_column[:, None] & is_input[None, :]
     tl.store(place, tl.load(place, mask=is_place) + total, mask=is_place)
-    if has_bias:
-        if tl.program_id(2) == 0:
-            place_in_bias = bias_gradient + map_index * columns + column
-            tl.store(place_in_bias, tl.load(place_in_bias, mask=is_column) + total_bias, mask=is_column)
+    if has_bias and tl.program_id(2) == 0:
+        place_in_bias = bias_gradient + map_index * columns + column
+        tl.store(place_in_bias, tl.load(place_in_bias, mask=is_column) + total_bias, mask=is_column)
 
 
 @triton.jit
@@ -102,10 +95,7 @@ def _add_sums(
     for start in range(first, last, uses_at_once):
         use = start + tl.arange(0, uses_at_once)
         is_use = use < last
-        if has_index:
-            source = tl.load(index + use, mask=is_use, other=0)
-        else:
-            source = use
+        source = tl.load(index + use, mask=is_use, other=0) if has_index else use
         part = tl.load(values + source[:, None] * width + column[None, :], mask=is_use[:, None] & is_column[None, :], other=0.0)
         total += tl.sum(part, axis=0)
     place = rows + row * width + column
@@ -133,17 +123,17 @@ def linear(
 
 
 def add_gradients(
-    gradient_y: Tensor, x: Tensor, children: Tensor | None, maps: Tensor, weight_gradient: Tensor, bias_gradient: Tensor | None
+    gradient_y: Tensor, x: Tensor, children: Tensor | None, maps: Tensor, of_weight: Tensor, of_bias: Tensor | None
 ) -> None:
     """See `grouped.add_gradients`."""
-    length, columns, inputs, width = len(gradient_y) // len(maps), gradient_y.shape[1], weight_gradient.shape[2], x.shape[1]
+    length, columns, inputs, width = len(gradient_y) // len(maps), gradient_y.shape[1], of_weight.shape[2], x.shape[1]
     arity, block = 1 if children is None else inputs // width, _block(width)
     grid = len(maps), triton.cdiv(columns, 32), arity * triton.cdiv(width, block)
     with torch.cuda.device_of(x):
         _add_gradients[grid](
-            *(gradient_y, x, x if children is None else children, maps, weight_gradient),
-            *(weight_gradient if bias_gradient is None else bias_gradient, length, x.stride(0), arity, width, columns),
-            *(children is not None, bias_gradient is not None, 32, block, 16 if length <= 16 else 32),
+            *(gradient_y, x, x if children is None else children, maps, of_weight),
+            *(of_weight if of_bias is None else of_bias, length, x.stride(0), arity, width, columns),
+            *(children is not None, of_bias is not None, 32, block, 16 if length <= 16 else 32),
         )
 
 
