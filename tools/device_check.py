@@ -332,12 +332,12 @@ def sentences(device: str, small: bool) -> Rows:
 
 # name -> part and its limit in seconds
 PARTS: dict[str, tuple[Callable[[str, bool], Rows], int]] = {
-    "kernels": (kernels, 20),
+    "kernels": (kernels, 25),
     "equal numbers": (equal_numbers, 60),
     "equal fused numbers": (equal_fused_numbers, 60),
     "reference engine": (reference_engine, 15),
     "equal trainings": (equal_trainings, 50),
-    "steps": (steps, 95),
+    "steps": (steps, 90),
     "epoch": (epoch, 35),
     "sentences": (sentences, 25),
 }

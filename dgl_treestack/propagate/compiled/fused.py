@@ -6,6 +6,7 @@ is nothing else.
 """
 
 import operator
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -199,7 +200,8 @@ def fault(static: StaticPlan, cell: Cell, run: Callable[[Callable[[Work], Steppe
     parameters = [parameter for parameter in cell.parameters() if parameter.requires_grad]
     results: list[list[Tensor | None]] = []
     try:
-        with private_folders(), torch.enable_grad():  # Inductor writes files also when compiled code is first run
+        # Inductor writes files also when compiled code is first run
+        with private_folders(), warnings.catch_warnings(action="ignore"), torch.enable_grad():
             for stepper in (StaticStepper, FusedStepper):
                 h = run(partial(stepper, static=static)).of("h", torch.arange(static.nodes, device=static.buffer.device))
                 weights = torch.arange(h.numel(), device=h.device).to(h).sin().view_as(h)

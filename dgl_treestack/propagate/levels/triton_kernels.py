@@ -1,5 +1,7 @@
 """The operations of `grouped` as kernels in Triton. Every number is computed by one program, in a fixed order."""
 
+# mypy: allow-untyped-defs
+
 import torch
 import triton
 import triton.language as tl
