@@ -28,7 +28,7 @@ from dgl_treestack.propagate.levels.sweep import Buffers, Stepper, Work
 
 aten = torch.ops.aten
 # No benchmarks that choose the order of a sum: two trainings are equal to the last bit. No CUDA graphs: the step is recorded.
-OPTIONS: dict[str, Any] = {"deterministic": True, "triton.cudagraphs": False}
+OPTIONS: dict[str, Any] = {"deterministic": True, "triton.cudagraphs": False, "assert_indirect_indexing": False}
 Operands = tuple[Tensor | None, Tensor | None, Tensor]  # of a linear map: weight, bias, and the maps of the segments
 _STEPS: dict[tuple[Any, ...], "FusedStep"] = {}  # of this process, under the cache keys of native code
 
