@@ -100,6 +100,7 @@ def test_a_replayed_step_is_that_of_levels(name, form):
         assert compare(cell, sources, noises, rows, signals=[*cell.signals] if external else ()) >= 4
 
 
+@pytest.mark.slow
 @every_model_in_each_form
 def test_a_traced_step_is_that_of_levels(name, form):
     """What Inductor compiles for a GPU, with external input and dropout, and without."""
