@@ -162,6 +162,26 @@ def package(program: torch.export.ExportedProgram, file: Path, options: Mapping[
         return Path(torch._inductor.aoti_compile_and_package(program, package_path=str(file), inductor_configs=dict(options)))
 
 
+def compile_here(program: torch.export.ExportedProgram, options: Mapping[str, Any]) -> Callable[..., Any]:
+    """Compile an exported program for this process, for any size of its dynamic dimensions."""
+    module = program.module(check_guards=False)
+    examples = [node.meta["val"] for node in module.graph.nodes if node.op == "placeholder"]  # with their symbolic sizes
+    module.graph.set_codegen(torch.fx.graph.CodeGen())  # inputs one by one
+    graph = torch.fx.GraphModule(module, module.graph)  # without what Inductor's cache cannot store
+    known = {name: value for name, value in options.items() if _has_option(name)}
+    return torch._inductor.compile(graph, examples, options=known)
+
+
+def _has_option(name: str) -> bool:
+    from torch._inductor import config
+
+    try:
+        config.__getattr__(name)
+    except AttributeError:
+        return False
+    return True
+
+
 def _tanh() -> str:
     """1 - 2 / (1 + exp(2 x)); near zero, where that loses digits, x times a polynomial in x^2 with an error of at most 2e-9."""
 

@@ -33,6 +33,7 @@ from dgl_treestack.model.model import Model
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.propagate import draw_key
 from dgl_treestack.propagate.compiled.library import unavailable
+from dgl_treestack.propagate.levels import grouped, static
 from dgl_treestack.runs.configuration import OptimizerConfig, RunConfig
 from dgl_treestack.training.optimizer import RowOptimizer
 from dgl_treestack.training.recorded import RecordedStep
@@ -50,10 +51,17 @@ def call_again(step: Callable[[], None]) -> Callable[[], object]:
     return step
 
 
-class Case:
-    """A model with its optimizer, batches of its data set, and the recorded step."""
+def as_traced(graph: torch.fx.GraphModule, examples: list[Tensor], sizes: Any) -> Callable[..., Any]:
+    """Stand for a compiler where there is none."""
+    return graph
 
-    def __init__(self, model: Model, examples: list[Example], size: int, count: int, task: str | None = None):
+
+class Case:
+    """A model with its optimizer, batches of its data set, and the recorded step, of stage 2 if fused, else of stage 1."""
+
+    def __init__(
+        self, model: Model, examples: list[Example], size: int, count: int, task: str | None = None, *, fused: bool = False
+    ):
         self.model, self.device = model.train(), next(model.parameters()).device
         self.optimizer = RowOptimizer(model, OptimizerConfig(learning_rate=RATE))
         self.dataset = model.prepare(examples, task)
@@ -61,7 +69,9 @@ class Case:
         self.batches = [generator.permutation(len(self.dataset))[:size] for _ in range(count)]
         record = recorded.recorder(self.device) or call_again
         given = self.model, self.optimizer, OptimizerConfig(learning_rate=RATE), self.dataset, self.batches[:20]
-        self.step = RecordedStep(*given, lambda losses, _: losses.mean(), [], record=record)
+        build = (static.builder(self.device) or as_traced) if fused else None
+        self.step = RecordedStep(*given, lambda losses, _: losses.mean(), [], record=record, build=build)
+        self.is_fused = self.step.plans[0].build is not None  # None where steps turned out not to compile
 
     def indices(self, i: int) -> recorded.Prepared | None:
         return self.step.indices(self.batches[i], draw_key(torch.Generator().manual_seed(i)))
@@ -89,20 +99,67 @@ class Case:
 
 def equal_numbers(device: str, small: bool) -> Rows:
     """Three recorded steps of every model with dropout, in double precision, against plain steps on the CPU."""
+    return _against_plain(device, sorted(cells.models())[:: 20 if small else 1], fused=False)
+
+
+def equal_fused_numbers(device: str, small: bool) -> Rows:
+    """The same of compiled steps, of models with different steps, because each takes some seconds to compile."""
+    names = ["tree_smu"] if small else ["tree_smu", "tree_lstm", "tree_slots"]
+    return _against_plain(device, names, fused=True)
+
+
+def _against_plain(device: str, names: list[str], *, fused: bool) -> Rows:
     rows, examples = [], device_check.examples()[:400]
-    for name in sorted(cells.models())[:: 20 if small else 1]:
+    for name in names:
         models = [Model.build(name, 16, seed=0, dropout=0.1).double() for _ in range(2)]
-        case, plain = (Case(model.to(place), examples, 24, 23) for model, place in zip(models, (device, "cpu"), strict=True))
+        case = Case(models[0].to(device), examples, 24, 23, fused=fused)
+        plain = Case(models[1].to("cpu"), examples, 24, 23)
         fitting = [(i, host) for i in range(23) if (host := case.indices(i)) is not None][:3]
         for i, host in fitting:
             case.step(host, RATE)
             plain.plain_step(i)
         pairs = zip(models[0].parameters(), models[1].parameters(), strict=True)
         difference = max(float((a.detach().cpu() - b.detach()).abs().max()) for a, b in pairs)
-        rows.append(
-            {"model": name, "steps": len(fitting), "difference": difference, "ok": difference < 1e-9 and len(fitting) == 3}
-        )
+        is_right = difference < 1e-9 and len(fitting) == 3 and case.is_fused == fused
+        rows.append({"model": name, "steps": len(fitting), "fused": case.is_fused, "difference": difference, "ok": is_right})
     return rows
+
+
+def kernels(device: str, small: bool) -> Rows:
+    """Whether the kernels in Triton run, and microseconds of a product of 20 maps beside those of a batched product."""
+    rows: Rows = []
+    for dtype, length in ((torch.float32, 16), (torch.float32, 256), (torch.float64, 16)):
+        module, place = grouped.kernels(torch.device(device, 0) if device == "cuda" else torch.device(device), dtype), device
+        x, weight = (
+            torch.randn(20 * length, 128, dtype=dtype, device=place),
+            torch.randn(20, 448, 128, dtype=dtype, device=place),
+        )
+        y, maps, zeros = x.new_empty(len(x), 448), torch.arange(20, device=place), torch.zeros_like(weight)
+        row = {"dtype": str(dtype), "rows per map": length, "kernels": module is not None}
+        for name, operations in (("triton", module), ("torch", grouped.Plain)):
+            if operations is not None:
+                given = x, None, weight, weight[:, :, 0].contiguous(), maps, False
+                row[f"{name} forward"] = _microseconds(lambda: operations.linear(y, *given), device)  # noqa: B023
+                of_weights = y, x, None, maps, zeros, None
+                row[f"{name} of weights"] = _microseconds(lambda: operations.add_gradients(*of_weights), device)  # noqa: B023
+        rows.append(row)
+    return rows
+
+
+def _microseconds(function: Callable[[], object], device: str) -> float:
+    """Return the time of a call, in a CUDA graph of 20 where there is one."""
+    if not device.startswith("cuda"):
+        started = time.perf_counter()
+        function()
+        return 1e6 * (time.perf_counter() - started)
+    replay = recorded.cuda_graph(lambda: [function() for _ in range(20)] and None)
+    replay()
+    torch.cuda.synchronize()
+    started = time.perf_counter()
+    for _ in range(10):
+        replay()
+    torch.cuda.synchronize()
+    return 1e6 * (time.perf_counter() - started) / 200
 
 
 def reference_engine(device: str, small: bool) -> Rows:
@@ -178,14 +235,27 @@ def steps(device: str, small: bool) -> Rows:
                 hosts = [case.indices(i) for i in range(40)]
                 row = {"model": name, "data": data, "batch": size, "fit": sum(host is not None for host in hosts)}
                 fitting = [host for host in hosts if host is not None]
-                row["replayed"] = case.milliseconds(lambda i: case.step(fitting[i % len(fitting)], RATE), count)  # noqa: B023
-                row["prepared and replayed"] = case.milliseconds(lambda i: _prepared(case, i), count // 3)  # noqa: B023
+                row["stage 1 replayed"] = case.milliseconds(lambda i: case.step(fitting[i % len(fitting)], RATE), count)  # noqa: B023
+                row["stage 1 prepared and replayed"] = case.milliseconds(lambda i: _prepared(case, i), count // 3)  # noqa: B023
+                row |= _fused(name, examples, size, count, device)
                 row["plain"] = case.milliseconds(case.plain_step, min(count, 30))
                 if not small and not unavailable():
                     core = Case(Model.build(name, 64, seed=0), examples, size, 40)
                     row["native core"] = core.milliseconds(lambda i: core.plain_step(i, "levels/compiled"), 30)  # noqa: B023
                 rows.append(row)
+                print(json.dumps(rows), flush=True)  # what there is when the time is over
     return rows
+
+
+def _fused(name: str, examples: list[Example], size: int, count: int, device: str) -> dict[str, Any]:
+    """The same of stage 2, and the seconds until a step is compiled and recorded."""
+    started = time.perf_counter()
+    case = Case(Model.build(name, 64, seed=0).to(device), examples, size, 40, fused=True)
+    row: dict[str, Any] = {"stage 2 ready, s": time.perf_counter() - started, "stage 2 compiled": case.is_fused}
+    fitting = [host for i in range(40) if (host := case.indices(i)) is not None]
+    row["stage 2 replayed"] = case.milliseconds(lambda i: case.step(fitting[i % len(fitting)], RATE), count)
+    row["stage 2 prepared and replayed"] = case.milliseconds(lambda i: _prepared(case, i), count // 3)
+    return row
 
 
 def _prepared(case: Case, i: int) -> None:
@@ -249,21 +319,26 @@ def sentences(device: str, small: bool) -> Rows:
         Example(tree(max(1, round(rng.gauss(20, 6)))), str(rng.randrange(5)), str(i)) for i in range(300 if small else 3000)
     ]
     model = Model.build("tree_lstm", 150, Vocabulary.of_words(words), ["classification"], language, seed=0)
-    size = 32 if small else 256
-    case = Case(model.to(device), examples, size, 30)
-    hosts = [host for i in range(30) if (host := case.indices(i)) is not None]
-    milliseconds = case.milliseconds(lambda i: case.step(hosts[i % len(hosts)], RATE), 20 if small else 210)
-    return [{"batch": size, "milliseconds": milliseconds, "trees per second": 1000 * size / milliseconds, "fit": len(hosts)}]
+    size, rows = 32 if small else 256, []
+    for fused in (False, True):
+        case = Case(model.to(device), examples, size, 30, fused=fused)
+        hosts = [host for i in range(30) if (host := case.indices(i)) is not None]
+        milliseconds = case.milliseconds(lambda i: case.step(hosts[i % len(hosts)], RATE), 20 if small else 210)  # noqa: B023
+        row = {"batch": size, "stage": 1 + case.is_fused, "milliseconds": milliseconds, "fit": len(hosts)}
+        rows.append(row | {"trees per second": 1000 * size / milliseconds})
+    return rows
 
 
 # name -> part and its limit in seconds
 PARTS: dict[str, tuple[Callable[[str, bool], Rows], int]] = {
-    "equal numbers": (equal_numbers, 90),
-    "reference engine": (reference_engine, 30),
-    "equal trainings": (equal_trainings, 60),
-    "steps": (steps, 120),
-    "epoch": (epoch, 40),
-    "sentences": (sentences, 20),
+    "kernels": (kernels, 25),
+    "equal numbers": (equal_numbers, 60),
+    "equal fused numbers": (equal_fused_numbers, 60),
+    "reference engine": (reference_engine, 15),
+    "equal trainings": (equal_trainings, 50),
+    "steps": (steps, 90),
+    "epoch": (epoch, 35),
+    "sentences": (sentences, 25),
 }
 
 
@@ -277,8 +352,9 @@ def main(device: str, output: str, *options: str) -> int:
             result = subprocess.run(command, capture_output=True, text=True, timeout=limit)
             lines = result.stdout.strip().splitlines()
             report[name] = json.loads(lines[-1]) if not result.returncode else [{"fault": result.stderr[-800:]}]
-        except subprocess.TimeoutExpired:
-            report[name] = [{"fault": f"not done in {limit} s"}]
+        except subprocess.TimeoutExpired as error:
+            lines = (error.stdout or b"").decode().strip().splitlines()
+            report[name] = [*(json.loads(lines[-1]) if lines else []), {"fault": f"not done in {limit} s"}]
         atomic.write_text(Path(output), json.dumps(report, indent=1))
         for row in report[name]:
             print(

@@ -23,7 +23,6 @@ from statistics import fmean
 from typing import Any
 
 import polars as pl
-from dgl_treestack.results.report import paired_t_test
 
 from dgl_treestack import atomic
 from dgl_treestack.data.records import accuracy
@@ -33,7 +32,7 @@ from dgl_treestack.experiments.protocol import SCALES, protocols
 from dgl_treestack.experiments.reproduce import RECORDS
 from dgl_treestack.experiments.tables import PAIRS
 from dgl_treestack.results import archive
-from dgl_treestack.results.report import spread
+from dgl_treestack.results.report import paired_t_test, spread
 from dgl_treestack.results.run_result import RunResult
 
 ROOT = Path(__file__).parent.parent

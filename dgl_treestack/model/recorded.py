@@ -24,7 +24,7 @@ from dgl_treestack.model.dataset import MOST_KEPT, Batch, Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import States, compute_static, noise_of_nodes
 from dgl_treestack.propagate.levels.plan import number_rows
-from dgl_treestack.propagate.levels.static import Parts, StaticPlan, capacity
+from dgl_treestack.propagate.levels.static import Build, Parts, StaticPlan, capacity
 from dgl_treestack.sequence._tokens import Trees
 from dgl_treestack.sequence.encoders import Encoder
 from dgl_treestack.tasks import NodeStates
@@ -204,6 +204,18 @@ class Recorded:
         row[read] = position
         written = model.cell.written(Trees.below(nodes, tops, model.cell.leaves))
         return dict(zip(("row", "tokens", "lengths", "paths"), (row, *written), strict=False))
+
+    def compile(self, build: Build | None, positions: np.ndarray) -> None:
+        """Compile the steps of a tree cell, unless they then give other numbers for a batch. build: see `StaticPlan`."""
+        prepared = self.indices(positions)
+        if build is None or prepared is None or isinstance(self.model.cell, Encoder):
+            return
+        (plan,) = self.plans
+        plan.build = build
+        plan.buffer.copy_(prepared.content)
+        with torch.enable_grad():
+            self.node_states(0)
+        plan.buffer.zero_()
 
     def record(self, record: Record, step: Callable[[int], None]) -> None:
         """Record a function of the number of a plan, for each, with buffers of zeros: a batch without outputs."""

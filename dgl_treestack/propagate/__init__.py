@@ -1,5 +1,6 @@
 """Run any cell over a batched graph; `propagate` writes states and signals into the graph's node features."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -26,6 +27,7 @@ from dgl_treestack.propagate.levels.plan import Plans as Plans
 from dgl_treestack.propagate.levels.static import StaticPlan, StaticStepper
 from dgl_treestack.propagate.levels.sweep import Arena, Stepper, Work, sweep
 
+logger = logging.getLogger(__name__)
 ENGINES = ("topo", "levels", "levels/traced", "levels/compiled")
 
 
@@ -190,7 +192,19 @@ def compute_static(
     noise, inputs: (nodes of the plan, ...).
     """
     options = Options(group=True, recorded_rows=2**62, arena_numbers=2**62)  # all records are kept, on torch's own memory
-    return _states_of_plan(static.plan, cell, signals, noise or {}, inputs, options, partial(StaticStepper, static=static))
+    run = partial(_states_of_plan, static.plan, cell, signals, noise or {}, inputs, options)
+    if static.build is None or signals:
+        return run(partial(StaticStepper, static=static))
+    from dgl_treestack.propagate.compiled import fused  # loads Inductor
+
+    if not static.is_checked:
+        static.is_checked = True
+        if reason := fused.fault(static, cell, run):
+            logger.warning(
+                "%s cannot be compiled for %s: %s; its steps stay eager", type(cell).__name__, static.buffer.device, reason
+            )
+            static.build = None
+    return run(partial(StaticStepper if static.build is None else fused.FusedStepper, static=static))
 
 
 def _states_of_plan(

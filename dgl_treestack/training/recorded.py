@@ -14,6 +14,7 @@ from dgl_treestack._torch import foreach_
 from dgl_treestack.model.dataset import Batch, Dataset
 from dgl_treestack.model.model import Model
 from dgl_treestack.model.recorded import Arrays, Generator, Prepared, Record, Recorded
+from dgl_treestack.propagate.levels.static import Build
 from dgl_treestack.runs.configuration import OptimizerConfig
 from dgl_treestack.training.muon import MOMENTUM, SIZE, is_matrix, orthogonalise
 from dgl_treestack.training.optimizer import RowOptimizer
@@ -136,7 +137,7 @@ class RecordedStep(Recorded):
 
     samples: positions in the training set of the examples of some batches. loss: of a batch, from the losses of its outputs and
     the positions of their examples; outputs of the padding have a loss of 0, and the result is multiplied by the share of all
-    others. targets: of losses at nodes. record: see `Record`.
+    others. targets: of losses at nodes. record: see `Record`. build: compiles a cell's steps, None for eager ones.
     """
 
     def __init__(
@@ -151,12 +152,14 @@ class RecordedStep(Recorded):
         *,
         record: Record,
         targets: Targets | None = None,
+        build: Build | None = None,
     ):
         self.loss, self.clip, self.targets = loss, config.clip, targets
         self.model = model
         arrays = [self._arrays(batch) for batch in dataset.batches_of(samples)]
         self.arrays = Arrays(arrays)
         super().__init__(model, dataset, samples, {"rate": 1, **self.arrays.sizes()})
+        self.compile(build, samples[0])
         self.optimizer = RecordedOptimizer(optimizer, config, model, undecayed)
         self.totals = torch.zeros(5, dtype=torch.float64, device=self.device)  # loss, outputs, correct ones, steps, first fault
         self.record(record, self._step)  # of no outputs: the loss is no number, so that nothing changes

@@ -29,6 +29,7 @@ from dgl_treestack.model.signals import Distinct
 from dgl_treestack.model.stored_set import prepare_on_disk
 from dgl_treestack.processes import Watch
 from dgl_treestack.propagate import draw_key
+from dgl_treestack.propagate.levels.static import builder
 from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.runs import evaluation, pretrained
 from dgl_treestack.runs.configuration import RunConfig
@@ -216,7 +217,8 @@ class TreeObjective(Objective):
         elif config.engine == "topo" or self.world.size > 1:
             fault = "The engine is topo." if config.engine == "topo" else "Several processes share a batch."
         given = self.model.train(), self.optimizer, config.optimizer, self.train_set, samples, self.loss, self.undecayed
-        make = partial(RecordedStep, *given, targets=self.targets)
+        build = None if config.compile == "off" else builder(self.device)
+        make = partial(RecordedStep, *given, targets=self.targets, build=build)
         return recorded.attempt(self.device, f"{self.run.folder.name}: training", make, fault)
 
     def loss(self, losses: Tensor, positions: Tensor) -> Tensor:

@@ -2,8 +2,9 @@
 
 import random
 
+import pytest
 import torch
-from every_cell import VOCABULARY, every_model_in_each_form, make
+from every_cell import VOCABULARY, every_model_in_each_form, make, needs_compiler
 from tape import Tape
 from trees import random_equation, random_tree
 
@@ -13,6 +14,7 @@ from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.expression import Expression
 from dgl_treestack.expression.operators import MATH, Operator, Signature
 from dgl_treestack.propagate import Noise, compute, compute_static, draw_noise
+from dgl_treestack.propagate.compiled.fused import inductor
 from dgl_treestack.propagate.levels.plan import number_rows
 from dgl_treestack.propagate.levels.static import StaticPlan
 
@@ -31,9 +33,15 @@ def weighted(states, names, nodes, is_node):
     return sum((torch.tanh(states.of(name, nodes)).flatten(1) * is_node[:, None]).sum() for name in names)
 
 
-def compare(cell, sources, noises, rows, signature=MATH, signals=()):
+def as_traced(graph, examples, sizes):
+    """In place of a compiler: the graph itself."""
+    return graph
+
+
+def compare(cell, sources, noises, rows, signature=MATH, signals=(), build=None):
     """Record a step of the first batch, replay it for the others, and compare states, signals and gradients with `levels`."""
     static = StaticPlan(rows[:-2], cell, signature, torch.device("cpu"))
+    static.build = build
     like = torch.zeros(static.nodes, dtype=torch.float64)
     noise = {name: torch.zeros(static.nodes, *values.shape[1:], dtype=torch.float64) for name, values in noises[0].items()}
     inputs = like.new_zeros(static.nodes, cell.input_size).requires_grad_() if cell.input_size else None
@@ -54,6 +62,7 @@ def compare(cell, sources, noises, rows, signature=MATH, signals=()):
 
     assert load(0)
     compute_static(static, cell, signals=signals, noise=noise, inputs=inputs)  # what is kept is then there
+    assert static.build is build, "steps were not compiled"
     parameters = [*cell.parameters(), *([] if inputs is None else [inputs])]
     with Tape() as tape:
         states = compute_static(static, cell, signals=signals, noise=noise, inputs=inputs)
@@ -89,6 +98,65 @@ def test_a_replayed_step_is_that_of_levels(name, form):
         noises = [draw_noise(cell, source, generator) for source in sources]
         rows = [number_rows(columns(source, MATH), MATH, shared=not external) for source in sources]
         assert compare(cell, sources, noises, rows, signals=[*cell.signals] if external else ()) >= 4
+
+
+@pytest.mark.slow
+@every_model_in_each_form
+def test_a_traced_step_is_that_of_levels(name, form):
+    """What Inductor compiles for a GPU, with external input and dropout, and without."""
+    for external in (2, 0):
+        cell = make(name, input_size=external, dropout=0.3 * (external > 0), form=form).train()
+        sources, generator = list(batches(6, external)), torch.Generator().manual_seed(1)
+        noises = [draw_noise(cell, source, generator) for source in sources]
+        rows = [number_rows(columns(source, MATH), MATH, shared=not external) for source in sources]
+        assert compare(cell, sources, noises, rows, build=as_traced) >= 4
+
+
+def by_gradient(states, cell, count):
+    """h of the nodes, and the gradients of all parameters."""
+    h = states.of("h", torch.arange(count))
+    return [h.detach(), *torch.autograd.grad(h.sin().sum(), [*cell.parameters()], allow_unused=True)]
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_inductor_compiles_one_step_for_all_frontiers_and_batches():
+    cell = make("tree_lstm").train()
+    sources = list(batches(6, 0))
+    rows = [number_rows(columns(source, MATH), MATH, shared=True) for source in sources]
+    static = StaticPlan(rows, cell, MATH, torch.device("cpu"))
+    static.build = inductor
+    for source, indices in zip(sources, [static.indices(part) for part in rows], strict=True):
+        static.buffer.copy_(torch.from_numpy(indices))
+        actual = by_gradient(compute_static(static, cell), cell, source.num_nodes())
+        assert static.build is inductor
+        for a, b in zip(actual, by_gradient(compute(source, cell), cell, source.num_nodes()), strict=True):
+            torch.testing.assert_close(a, torch.zeros_like(a) if b is None else b, rtol=1e-12, atol=1e-12)
+    assert [step.gathered for step in static.steps.values()] == [[0], [0]]
+
+
+def test_steps_that_cannot_be_compiled_stay_eager(caplog):
+    def refuse(graph, examples, sizes):
+        raise RuntimeError("No compiler.\nMore.")
+
+    cell, (source,) = make("tree_rnn").train(), batches(1, 0)
+    rows = number_rows(columns(source, MATH), MATH, shared=True)
+    static = StaticPlan([rows], cell, MATH, torch.device("cpu"))
+    static.buffer.copy_(torch.from_numpy(static.indices(rows)))
+    for build, reason in ((refuse, "No compiler."), (wrong, "compiled steps give other gradients")):
+        caplog.clear()
+        static.build, static.is_checked, static.steps = build, False, {}
+        for _ in range(2):
+            compute_static(static, cell)
+        assert static.build is None
+        assert [record.getMessage() for record in caplog.records] == [
+            f"TreeRNN cannot be compiled for cpu: {reason}; its steps stay eager"
+        ]
+
+
+def wrong(graph, examples, sizes):
+    """In place of a compiler: a step with other results."""
+    return lambda *tensors: [2 * result for result in graph(*tensors)]
 
 
 def test_operators_in_any_order_and_with_any_number_of_children():

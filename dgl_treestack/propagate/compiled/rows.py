@@ -64,9 +64,10 @@ class RowByRow(torch.fx.Interpreter):
 
     def placeholder(self, target: Any, args: Any, kwargs: Any) -> Any:
         tensor = super().placeholder(target, args, kwargs)
-        if self.current.meta["val"].shape[0] == self.nodes:
+        count = self.current.meta["val"].shape[0]
+        if count == self.nodes:
             self.count = tensor.shape[0]
-        return _to_rows(tensor)
+        return tensor if count < self.nodes else _to_rows(tensor)  # weights are no rows
 
     def output(self, target: Any, args: Any, kwargs: Any) -> Any:
         return map_aggregate(args[0], _unsplit)

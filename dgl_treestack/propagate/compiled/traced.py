@@ -9,7 +9,7 @@ Backward recomputes pointwise operations from the children and the saved y; no l
 """
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -18,6 +18,8 @@ from torch import Tensor
 
 from dgl_treestack import _torch
 from dgl_treestack.cells import Cell, Shape, State
+
+Linear = Callable[[Tensor, int, int, bool], Tensor]  # x, number of the call, width of the result, whether transposed
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,11 @@ class Form:
 class _TracedOps:
     """`Ops` that records the product, x and result y of every call of `linear`.
 
-    saved: the results, for backward; without them, the custom operator `treestack::linear` computes them.
+    linear_of_call: computes them, the operator `treestack::linear` of native code or another one. saved: results, for backward.
     """
 
-    def __init__(self, cell: Cell, arity: int, saved: Sequence[Tensor] | None = None):
-        self.cell, self.arity, self.saved = cell, arity, saved
+    def __init__(self, cell: Cell, arity: int, linear_of_call: Linear, saved: Sequence[Tensor] | None = None):
+        self.cell, self.arity, self.linear_of_call, self.saved = cell, arity, linear_of_call, saved
         self.products: list[str] = []
         self.x: list[Tensor] = []
         self.y: list[Tensor] = []
@@ -48,9 +50,9 @@ class _TracedOps:
         self.products.append(product)
         self.x.append(x.contiguous())
         if self.saved is None:
-            self.y.append(torch.ops.treestack.linear(self.x[call], call, of_node + of_child * self.arity, False))
+            self.y.append(self.linear_of_call(self.x[call], call, of_node + of_child * self.arity, False))
         else:
-            self.y.append(cast(Tensor, _SavedLinear.apply(self.x[call], self.saved[call], call)))
+            self.y.append(cast(Tensor, _SavedLinear.apply(self.x[call], self.saved[call], call, self.linear_of_call)))
         return self.y[call]
 
 
@@ -58,18 +60,18 @@ class _SavedLinear(torch.autograd.Function):
     """A linear map whose result y is saved."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor, call: int) -> Tensor:
-        ctx.x_shape, ctx.call = x.shape, call
+    def forward(ctx: Any, x: Tensor, y: Tensor, call: int, linear: Linear) -> Tensor:
+        ctx.x_shape, ctx.call, ctx.linear = x.shape, call, linear
         return y.view_as(y)
 
     @staticmethod
     def backward(ctx: Any, gradient_y: Tensor) -> tuple[Tensor | None, ...]:
         width = ctx.x_shape[-1]
         if not ctx.needs_input_grad[0] or not width:  # a bias alone has x of width 0
-            return None, gradient_y, None
+            return None, gradient_y, None, None
         # Contiguous: the gradient of a single node can have odd strides. Read as rows in order, it was off by 0.125 in
         # the Tree-LSTM with two stacks.
-        return torch.ops.treestack.linear(gradient_y.contiguous(), ctx.call, width, True), gradient_y, None
+        return ctx.linear(gradient_y.contiguous(), ctx.call, width, True), gradient_y, None, None
 
 
 class TracedStep:
@@ -78,14 +80,16 @@ class TracedStep:
     products: the product of every call of `linear`. y_shapes: shapes of the results, without the first dimension.
     destinations: for every gradient that `backward` returns, the index of its field, or -1 for external input.
     calls_with_gradient: the calls whose x and gradient of y `backward` returns after that.
+    linear: computes linear maps, by default the operator of native code.
     """
 
-    def __init__(self, cell: Cell, form: Form, dtype: torch.dtype, device: torch.device):
+    def __init__(self, cell: Cell, form: Form, dtype: torch.dtype, device: torch.device, linear: Linear | None = None):
         self._cell, self.form, self.dtype, self.device = weakref.ref(cell), form, dtype, device
+        self.linear = linear or torch.ops.treestack.linear
         external = [(cell.input_size,)] if form.external else []
         self.node_shapes: list[Shape] = [*external, *(cell.noise[name] for name in form.noise)]
         with _torch.fake_tensors():
-            ops, nodes = _TracedOps(cell, form.arity), 3
+            ops, nodes = _TracedOps(cell, form.arity, self.linear), 3
             cell.checked((self._step(ops, *self._read(self._inputs(nodes, 2 * nodes))), {}), nodes)
             self.products, self.y_shapes = tuple(ops.products), tuple(tuple(y.shape[1:]) for y in ops.y)
             gradients, pairs = self._gradients(self.examples(backward=True)[0])
@@ -100,7 +104,7 @@ class TracedStep:
 
     def forward(self, tensors: list[Tensor]) -> list[Tensor]:
         """See the module's docstring."""
-        ops = _TracedOps(self.cell, self.form.arity)
+        ops = _TracedOps(self.cell, self.form.arity, self.linear)
         state = self._step(ops, *self._read(tensors))
         rows = [row for name in self.cell.fields for row in rows_of(state[name])]
         for destination, row in zip(tensors[-len(rows) :], rows, strict=True):
@@ -122,7 +126,7 @@ class TracedStep:
         if self.form.external:
             leaves[-1] = per_node[0] = per_node[0].detach().requires_grad_()
         with torch.enable_grad():
-            ops = _TracedOps(self.cell, self.form.arity, y)
+            ops = _TracedOps(self.cell, self.form.arity, self.linear, y)
             state = self._step(ops, children, per_node)
             outputs = [(state[name], g) for name, g in zip(fields, row_gradients, strict=True) if state[name].requires_grad]
             gradients = torch.autograd.grad(

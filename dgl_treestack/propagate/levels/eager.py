@@ -25,8 +25,10 @@ StepRecord = tuple[list[Tensor], Buffers]
 class EagerStepper:
     """A `Stepper` that runs `Cell.node` for every frontier."""
 
+    maps_type = LinearMaps
+
     def __init__(self, work: Work):
-        self.work, self.maps = work, LinearMaps(work)
+        self.work, self.maps = work, self.maps_type(work)
         self.others = [parameter for parameter in work.cell.other_parameters() if parameter.requires_grad]
         self.other_gradients: list[Tensor | None] = [None] * len(self.others)
         self.parameters = [*self.maps.parameters, *self.others]

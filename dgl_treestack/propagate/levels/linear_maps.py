@@ -71,21 +71,6 @@ class Stack:
         if self.bias is not None:
             self.gradient(1)[row].add_(gradient_y.sum(0))
 
-    def accumulate_all(self, segments: "Segments", x: Tensor, gradient_y: Tensor) -> None:
-        """Add to the gradients of the maps of equal segments (maps, length, ...)."""
-        self.used.update(segments.maps)
-        parts = [gradient_y.transpose(1, 2), x] if self.weight is not None else []
-        if isinstance(segments.chosen, slice):
-            if parts:
-                self.gradient(0)[segments.chosen].baddbmm_(*parts)
-            if self.bias is not None:
-                self.gradient(1)[segments.chosen].add_(gradient_y.sum(1))
-        elif segments.chosen is not None:
-            if parts:
-                self.gradient(0).index_add_(0, segments.chosen, torch.bmm(*parts))
-            if self.bias is not None:
-                self.gradient(1).index_add_(0, segments.chosen, gradient_y.sum(1))
-
     def take_gradients(self) -> list[Tensor | None]:
         """Return the gradients of weight and bias, mark the rows in the product as used, and begin anew."""
         gradients, self.gradients = self.gradients, [None, None]
@@ -98,28 +83,24 @@ class Segments(NamedTuple):
     """The segments of a frontier's rows of x, sorted by map, and where they are in a grouped product (maps, length, ...).
 
     maps, sizes: of every segment, its map as a row of the stack and its number of rows; operators that share a map are one
-    segment. chosen: of the stack's chosen maps; None for a product that is computed by segment. number, length: of the places.
-    places: the row of every place (maps * length,), 0 where there is padding, and the place of every row (n,); None if segments
-    are of equal length, so that all rows are at their places.
+    segment. chosen: of the stack's chosen maps; None for a product that is computed by segment. length: of the places of a map.
+    places: the row of every place (maps * length,), 0 where there is padding, and the place of every row (n,).
     """
 
     stack: Stack
     maps: Sequence[int]
     sizes: Sequence[int]
-    chosen: slice | Tensor | None = None
-    number: int = 0
+    chosen: slice | None = None
     length: int = 0
-    places: tuple[Tensor, Tensor] | None = None
+    places: tuple[Tensor, ...] = ()
 
     def padded(self, rows: Tensor) -> Tensor:
         """Return rows (n, W) at their places: (maps, length, W)."""
-        rows = rows if self.places is None else rows.index_select(0, self.places[0])
-        return rows.view(self.number, self.length, rows.shape[1])
+        return rows.index_select(0, self.places[0]).view(-1, self.length, rows.shape[1])
 
     def unpadded(self, places: Tensor) -> Tensor:
         """Return the rows (n, W) at places (maps, length, W)."""
-        rows = places.reshape(-1, places.shape[-1])
-        return rows if self.places is None else rows.index_select(0, self.places[1])
+        return places.reshape(-1, places.shape[-1]).index_select(0, self.places[1])
 
 
 # Rows of x and of the gradient of y, of which gradients of the maps are still to be computed.
@@ -183,9 +164,7 @@ class LinearMaps:
             parts = zip(segments.maps, _split(gradient_rows, segments), _split(gradient_x, segments), strict=True)
             for row, segment, out in parts:
                 torch.mm(segment, stack.weights[row], out=out)
-        if segments.chosen is not None and segments.places is None:
-            stack.accumulate_all(segments, segments.padded(rows), segments.padded(gradient_rows))
-        elif not self.is_grouped and len(segments.maps) == 1 and len(rows) > self.max_deferred // 8:
+        if not self.is_grouped and len(segments.maps) == 1 and len(rows) > self.max_deferred // 8:
             stack.accumulate(segments.maps[0], rows, gradient_rows)  # now, while the rows are in the processor's cache
         else:
             self.deferred.setdefault(product, []).append((segments, rows, gradient_rows))
@@ -239,30 +218,31 @@ class LinearMaps:
             stack.gradient(1).index_add_(0, rows, gradient_y.sum(1))
         stack.used.update(used.tolist())
 
+    def maps_of(self, product: str, frontier: Frontier) -> tuple[Stack, list[int]]:
+        """The stack of a frontier's maps and its rows, one for every operator, or one that all share."""
+        linear = self.products[product]
+        places = [linear.places[operator] for operator in frontier.operators[: 1 if linear.share == "all" else None]]
+        return self.stacks[product, places[0][0]], [row for _, row in places]
+
     def _segments(self, product: str, frontier: Frontier, x: Tensor) -> Segments:
         """The segments of a product's x (n, ..., in), found once for forward and backward."""
         repeats = math.prod(x.shape[1:-1])
         key = product, frontier.start, repeats
         if key in self.segments:
             return self.segments[key]
-        linear = self.products[product]
-        is_shared, count = linear.share == "all", repeats * (frontier.stop - frontier.start)
-        rows_of_maps = [linear.places[operator] for operator in frontier.operators[: 1 if is_shared else None]]
-        stack, rows = self.stacks[product, rows_of_maps[0][0]], [row for _, row in rows_of_maps]
+        is_shared, count = self.products[product].share == "all", repeats * (frontier.stop - frontier.start)
+        stack, rows = self.maps_of(product, frontier)
         segments = Segments(stack, rows, [count] if is_shared else [size * repeats for size in frontier.sizes])
         if self.is_grouped and not is_shared:
             maps, sizes = np.searchsorted(stack.chosen, rows), np.array(segments.sizes)
             low, high, length = int(maps[0]), int(maps[-1]) + 1, int(sizes.max())
-            if (sizes == length).all() and len(stack.chosen) == len(stack.keys):
-                chosen = slice(low, high) if high - low == len(maps) else self.plan.index(maps)
-                segments = segments._replace(chosen=chosen, number=len(maps), length=length)
-            elif (high - low) * length <= max(PADDED_ROWS, PADDED_TIMES * count):
+            if (high - low) * length <= max(PADDED_ROWS, PADDED_TIMES * count):
                 place_of_row = np.repeat((maps - low) * length - sizes.cumsum() + sizes, sizes) + np.arange(count)
                 row_of_place = np.zeros((high - low) * length, dtype=np.int64)
                 row_of_place[place_of_row] = np.arange(count)
                 indices = torch.from_numpy(np.concatenate([row_of_place, place_of_row])).to(self.device, non_blocking=True)
-                places = tuple(indices.split([len(row_of_place), count]))
-                segments = Segments(*segments[:3], slice(low, high), high - low, length, places)
+                places = indices.split([len(row_of_place), count])
+                segments = Segments(*segments[:3], slice(low, high), length, places)
         self.segments[key] = segments
         return segments
 

@@ -4,11 +4,11 @@
              L .. R-2     a frontier per level and arity, with a segment of fixed length per operator, padded
              R-1          a row of zeros: the roots of equations, and the children of padding
 
-Segments of equal length make the linear maps of a frontier one batched product without a gather. All indices are in one
-buffer, so that a batch is one copy to a GPU. Gradients of children's rows are summed over their uses in a fixed order.
+Segments of equal length make the linear maps of a frontier one kernel, or one batched product without a gather. All indices are
+in one buffer, so that a batch is one copy to a GPU. Gradients of children's rows are summed over their uses in a fixed order.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,11 +17,14 @@ from torch import Tensor
 
 from dgl_treestack.cells import Cell
 from dgl_treestack.expression.operators import Signature
+from dgl_treestack.propagate.levels import grouped
 from dgl_treestack.propagate.levels.eager import EagerStepper
+from dgl_treestack.propagate.levels.linear_maps import LinearMaps
 from dgl_treestack.propagate.levels.plan import BatchRows, Frontier, Plan
 from dgl_treestack.propagate.levels.sweep import Buffers, Work
 
 MARGIN = 1.25  # capacities of 20 batches times 1.25 overflowed in none of 100 others; without the margin in up to 3
+Build = Callable[..., Callable[..., Any]]  # compiles the graph of a step, see `fused.inductor`
 CHUNK = 64  # uses of a leaf that are summed at once: one thread of a GPU would sum thousands
 
 
@@ -42,6 +45,15 @@ class Capacity(NamedTuple):
 def capacity(count: int) -> int:
     """Return the capacity for a count, the maximum of some batches."""
     return -(-int(count * MARGIN + 4) // 8) * 8
+
+
+def builder(device: torch.device) -> Build | None:
+    """Return what compiles steps for a device, None where they stay eager."""
+    if device.type != "cuda":
+        return None
+    from dgl_treestack.propagate.compiled.fused import inductor  # loads Inductor
+
+    return inductor
 
 
 class Parts:
@@ -65,6 +77,7 @@ class StaticPlan(Parts):
     buffer that are the caller's. nodes: of a batch, at most.
     Part `present` has 1 for the operators of the batch, then 1 if there are numbers at leaves, and 1; by `ids` (nodes,) dropout
     is drawn. plan: its tensors are parts.
+    build: compiles steps, None for eager ones and where they turn out not to compile. steps: the compiled ones, by arity.
     """
 
     def __init__(
@@ -113,6 +126,8 @@ class StaticPlan(Parts):
         parts |= {"uses": int(self.first_use[-1]), "chunks": self.chunks + 1, "present": len(signature.names) + 2}
         super().__init__({**parts, **(further or {})}, device)
         self.plan = self._plan(cell)
+        self.build: Build | None = None
+        self.is_checked, self.steps = False, dict[int, Any]()
 
     def _plan(self, cell: Cell) -> Plan:
         """The plan whose tensors are parts of the buffer."""
@@ -185,8 +200,33 @@ class StaticPlan(Parts):
         return buffer
 
 
+class StaticMaps(LinearMaps):
+    """The linear maps of a static plan: segments are of equal length."""
+
+    def forward(self, product: str, frontier: Frontier, x: Tensor) -> Tensor:
+        stack, rows = self.maps_of(product, frontier)
+        return grouped.linear(x, None, stack.weight, stack.bias, self.plan.index(np.array(rows)), False)
+
+    def backward(self, product: str, frontier: Frontier, x: Tensor, gradient_y: Tensor) -> Tensor:
+        stack, rows = self.maps_of(product, frontier)
+        self.add_gradients(product, frontier, gradient_y, x, None)
+        if stack.weight is None:
+            return torch.empty_like(x)
+        return grouped.linear(gradient_y, None, stack.weight, None, self.plan.index(np.array(rows)), True)
+
+    def add_gradients(self, product: str, frontier: Frontier, gradient_y: Tensor, x: Tensor, children: Tensor | None) -> None:
+        """Add to the gradients of the maps. children: as in `grouped.linear`."""
+        stack, rows = self.maps_of(product, frontier)
+        stack.used.update(rows)
+        gradients = (None if part is None else stack.gradient(i) for i, part in enumerate((stack.weight, stack.bias)))
+        grouped.add_gradients(gradient_y, x, children, self.plan.index(np.array(rows)), *gradients)
+
+
 class StaticStepper(EagerStepper):
     """Steps of a static plan, whose gradients are summed in a fixed order without atomic additions."""
+
+    maps: StaticMaps
+    maps_type = StaticMaps
 
     def __init__(self, work: Work, static: StaticPlan):
         super().__init__(work)
@@ -206,12 +246,10 @@ class StaticStepper(EagerStepper):
         uses = static.part["uses"][first : first + group.uses]
         offsets = static.part["offsets"][group.start + i + 1 : group.start + i + 2 + group.size]
         for name in self.edges if i >= 0 else ("h",):
-            values = self.edges[name].index_select(0, uses).flatten(1)
-            if i < 0:
-                values = _sums(values, static.part["chunks"])
-            rows = gradients[name][group.start : group.start + group.size]
-            rows.add_(_sums(values, offsets).view(rows.shape))
-
-
-def _sums(values: Tensor, offsets: Tensor) -> Tensor:
-    return torch.segment_reduce(values, "sum", offsets=offsets, axis=0, unsafe=True, initial=0)
+            rows, values = gradients[name][group.start : group.start + group.size].flatten(1), self.edges[name].flatten(1)
+            if i >= 0:
+                grouped.add_sums(rows, values, uses, offsets)
+            else:
+                sums = values.new_zeros(static.chunks, values.shape[1])
+                grouped.add_sums(sums, values, uses, static.part["chunks"])
+                grouped.add_sums(rows, sums, None, offsets)
