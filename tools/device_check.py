@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from dgl_treestack import _dgl, atomic, cells, plain_data
 from dgl_treestack.cli.doctor import examine
@@ -152,7 +153,12 @@ def _microseconds(function: Callable[[], object], device: str) -> float:
         started = time.perf_counter()
         function()
         return 1e6 * (time.perf_counter() - started)
-    replay = recorded.cuda_graph(lambda: [function() for _ in range(20)] and None)
+
+    def twenty_times() -> None:
+        for _ in range(20):
+            function()
+
+    replay = recorded.cuda_graph(twenty_times)
     replay()
     torch.cuda.synchronize()
     started = time.perf_counter()

@@ -15,7 +15,7 @@ from dgl_treestack.data import formats
 from dgl_treestack.data.forest import Forest, columns
 from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.results import report
-from dgl_treestack.truth.certificates import relative_gap
+from dgl_treestack.truth.judgement import relative_gap
 from dgl_treestack.truth.subtrees import DEFINED, values_at_points
 
 OUTPUT = Path(__file__).parent.parent / "figures" / "large" / "exact" / "table.csv"

@@ -45,8 +45,8 @@ def plot(name: str, folders: Sequence[Path], output: Path, on: str = "") -> list
     for path in folders:
         is_archive = path.suffix == ".parquet" and not on
         recorded = archive.read(path) if is_archive else [run_result.read(path, on=on)]
-        # rows of a table without a network have no epochs
-        runs += [run for run in recorded if run.rows and isinstance(run.config, RunConfig)]
+        # in a file of records rows of a table without a network have no epochs
+        runs += [run for run in recorded if not is_archive or (run.rows and isinstance(run.config, RunConfig))]
     if not runs:
         raise DataError("Name at least one run folder, or file of records with runs on trees.")
     return draw(name, runs, output)

@@ -16,7 +16,7 @@ from dgl_treestack.language.corpus import PARTS, WordCorpus
 from dgl_treestack.language.models import KneserNey, LanguageModel, streams, windows
 from dgl_treestack.resources import configs
 from dgl_treestack.results.run_result import read_any
-from dgl_treestack.runs import configuration
+from dgl_treestack.runs import configuration, sequence_configuration
 from dgl_treestack.runs.run import Run
 from dgl_treestack.sequence import SCRN
 from dgl_treestack.training.text import ENOUGH, TextObjective
@@ -146,7 +146,7 @@ def test_scrn_changes_slowly_where_it_should():
 def small(folder, model, **changes):
     settings = {"lstm": {}, "stack_rnn": {"stacks": 4, "recurrence": "full", "noop": True, "capacity": 20}}[model]
     described = {"model": model, "hidden": 32, "settings": settings, "optimizer": "adam", "learning_rate": 0.01, "streams": 8}
-    config = configuration.TextConfig(f"small-{model}", **{**described, "epochs": 12, "window": 40, **changes})
+    config = sequence_configuration.TextConfig(f"small-{model}", **{**described, "epochs": 12, "window": 40, **changes})
     (folder / f"{model}.toml").write_text(configuration.dump(config))
     return folder / f"{model}.toml"
 
