@@ -103,13 +103,12 @@ def test_a_replayed_step_is_that_of_levels(name, form):
 @pytest.mark.slow
 @every_model_in_each_form
 def test_a_traced_step_is_that_of_levels(name, form):
-    """What Inductor compiles for a GPU, with external input and dropout, and without."""
-    for external in (2, 0):
-        cell = make(name, input_size=external, dropout=0.3 * (external > 0), form=form).train()
-        sources, generator = list(batches(6, external)), torch.Generator().manual_seed(1)
-        noises = [draw_noise(cell, source, generator) for source in sources]
-        rows = [number_rows(columns(source, MATH), MATH, shared=not external) for source in sources]
-        assert compare(cell, sources, noises, rows, build=as_traced) >= 4
+    """What Inductor compiles for a GPU, with external input and dropout; without, it compiles one in the next test."""
+    cell = make(name, input_size=2, dropout=0.3, form=form).train()
+    sources, generator = list(batches(6, 2)), torch.Generator().manual_seed(1)
+    noises = [draw_noise(cell, source, generator) for source in sources]
+    rows = [number_rows(columns(source, MATH), MATH, shared=False) for source in sources]
+    assert compare(cell, sources, noises, rows, build=as_traced) >= 4
 
 
 def by_gradient(states, cell, count):
