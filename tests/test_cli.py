@@ -88,7 +88,7 @@ def test_version_doctor_and_cells(call):
 
 @pytest.mark.slow
 def test_train_several_seeds_as_processes_then_table_and_figure(folder):
-    treestack("train", "small.toml", "--seeds", 0, 1, "--jobs", 2, "--resume", "--quiet", folder=folder)
+    treestack("train", "small.toml", "--seeds", 0, 1, "--jobs", 2, "--threads", 2, "--resume", "--quiet", folder=folder)
     assert (folder / "runs" / "small-1" / "DONE").exists()
     assert "| small | tree_smu | 44 | 0 1 |" in treestack("report", "runs/small-0", "runs/small-1", folder=folder)
     rows = json.loads(treestack("report", "runs/small-0", "--json", "--output", "table", "--metric", "f1", folder=folder))
@@ -141,6 +141,7 @@ def test_audit(folder, call):
     (("evaluate", "runs/small-0"), "Name at least one"),
     (("evaluate", "runs/small-0", "test.jsonl", "--output", "/proc/x.jsonl"), "cannot be written"),
     (("train", "small.toml", "--seed", "-1"), "Seeds are whole numbers from 0"),
+    (("train", "small.toml", "--threads", "-1"), "--threads must be at least 0, not -1"),
     (("train", "small.toml", "--output-dir", "small.toml"), "cannot be written"),
     (("audit", "test.jsonl", "--figure", "a.pdf"), "SVG and PNG"),
     (("report",), "at least one run"),
