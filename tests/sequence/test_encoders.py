@@ -147,6 +147,76 @@ def test_equal_sides_are_read_once_unless_dropout_makes_them_differ(monkeypatch)
     assert read == [3, 8, 3]
 
 
+def encoder_of(name, hidden, **settings):
+    """An encoder with random values everywhere, biases included, as numbers by name, and the vectors of whole trees."""
+    encoder = encoders.build(name, len(CANONICAL), len(MATH.operators), hidden, **settings).double().eval()
+    encoder.reset_parameters(torch.Generator().manual_seed(0))
+    for parameter in encoder.parameters():
+        parameter.data += 0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
+    weights = {key: value.detach().numpy() for key, value in encoder.state_dict().items()}
+    trees = [Expression.parse("x"), *some(6)]
+    batch = graph.from_expressions(trees, CANONICAL)
+    vectors = encoder(batch, graph.roots(batch).long()).detach().numpy()
+    return weights, trees, vectors
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def normalised(x, weights, name):
+    return weights[f"{name}.weight"] * (x - x.mean()) / np.sqrt(x.var() + 1e-5) + weights[f"{name}.bias"]
+
+
+def affine(weights, name, x):
+    return weights[f"{name}.weight"] @ x + weights[f"{name}.bias"]
+
+
+def gin(weights, i, h, arriving):
+    """One node's next state. arriving: state of the sender and kind of every edge."""
+    name = f"layers.{min(i, weights['count'] - 1)}"
+    z = (1 + weights[f"{name}.eps"]) * h
+    for sender, kind in arriving:
+        z = z + np.maximum(sender + weights["edges.weight"][kind], 0)
+    inner = np.maximum(affine(weights, f"{name}.apply_func.0", z), 0)
+    return normalised(affine(weights, f"{name}.apply_func.2", inner), weights, f"{name}.apply_func.3")
+
+
+def gated_graph(weights, i, h, arriving):
+    a = sum((affine(weights, f"layer.linears.{kind}", sender) for sender, kind in arriving), np.zeros(len(h)))
+    of_a = np.split(weights["layer.gru.weight_ih"] @ a + weights["layer.gru.bias_ih"], 3)
+    of_h = np.split(weights["layer.gru.weight_hh"] @ h + weights["layer.gru.bias_hh"], 3)
+    reset, update = sigmoid(of_a[0] + of_h[0]), sigmoid(of_a[1] + of_h[1])
+    return (1 - update) * np.tanh(of_a[2] + reset * of_h[2]) + update * h
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("rounds", [1, 3, "depth"])
+@pytest.mark.parametrize("step", [gin, gated_graph])
+def test_graph_networks_send_messages_as_their_papers_say(step, rounds, reverse):
+    weights, trees, vectors = encoder_of(step.__name__, 5, rounds=rounds, reverse=reverse)
+    weights["count"] = 1 if rounds == "depth" else rounds
+    for tree, vector in zip(trees, vectors, strict=True):
+        edges = [(child, node, slot) for node in range(tree.size) for slot, child in enumerate(tree.children(node))]
+        edges += [(node, child, 2 + slot) for child, node, slot in edges if reverse]
+        h = [weights["table"][token(tree, node)] for node in range(tree.size)]
+        for i in range(max(1, tree.depth) if rounds == "depth" else rounds):
+            arriving = [[(h[u], kind) for u, v, kind in edges if v == node] for node in range(tree.size)]
+            h = [step(weights, i, h[node], arriving[node]) for node in range(tree.size)]
+        np.testing.assert_allclose(vector, h[0] / (5**0.25 if step is gin else 1), rtol=1e-9, atol=1e-12)
+
+
+def test_arguments_beyond_the_last_position_share_its_edges():
+    words, signature = Vocabulary.of_words("abc"), Signature("s", (Operator("join", None),), words=True, classes=("a", "b"))
+    trees = [
+        Expression.node("join", *(Expression.leaf("Word", word, signature) for word in text)) for text in ("abc", "acb", "bac")
+    ]
+    for positions, same in ((2, [True, False]), (3, [False, False])):
+        model = Model.build("gated_graph", 5, words, ["classification"], signature, positions=positions, seed=0)
+        scores = model.score(trees)
+        assert [torch.allclose(scores[0], other) for other in scores[1:]] == same
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", encoders.encoders())
 def test_a_run_stopped_and_resumed_equals_one_never_stopped(name, tmp_path):
