@@ -26,7 +26,11 @@ from dgl_treestack.training.trees import TreeObjective
 
 CANONICAL = Vocabulary.preset("canonical")
 SIGNS = len(CANONICAL) + len(MATH.operators)
-SIZES = {"tree_transformer": 64, "transformer": 8}
+SIZES = {
+    "tree_transformer": 64,
+    "transformer": 8,
+    **dict.fromkeys(("rotary_transformer", "looped_transformer", "neural_data_router"), 8),
+}
 SIZED = [*((name, SIZES.get(name, 6)) for name in encoders.encoders()), ("lstm", WIDE)]
 
 
@@ -204,6 +208,66 @@ def test_graph_networks_send_messages_as_their_papers_say(step, rounds, reverse)
             arriving = [[(h[u], kind) for u, v, kind in edges if v == node] for node in range(tree.size)]
             h = [step(weights, i, h[node], arriving[node]) for node in range(tree.size)]
         np.testing.assert_allclose(vector, h[0] / (5**0.25 if step is gin else 1), rtol=1e-9, atol=1e-12)
+
+
+def rotary(weights, h):
+    """One layer: pairs of a head are complex numbers, which positions rotate."""
+    name = "layers.stack.layers.0"
+    x = np.stack([normalised(row, weights, f"{name}.norm1") for row in h])
+    q, k, v = np.split(x @ weights[f"{name}.self_attn.in_proj_weight"].T + weights[f"{name}.self_attn.in_proj_bias"], 3, axis=1)
+    heads, width = [], 4
+    for start in range(0, len(h[0]), width):
+        rates = 10_000.0 ** (-np.arange(0, width, 2) / width)
+        turns = np.exp(1j * np.arange(len(h))[:, None] * rates)
+        turned = [(part[:, start : start + width : 2] + 1j * part[:, start + 1 : start + width : 2]) * turns for part in (q, k)]
+        scores = np.exp((turned[0] @ turned[1].conj().T).real / np.sqrt(width))
+        heads.append(scores / scores.sum(1, keepdims=True) @ v[:, start : start + width])
+    h = [row + affine(weights, f"{name}.self_attn.out_proj", of) for row, of in zip(h, np.hstack(heads), strict=True)]
+    inner = [np.maximum(affine(weights, f"{name}.linear1", normalised(row, weights, f"{name}.norm2")), 0) for row in h]
+    return [row + affine(weights, f"{name}.linear2", of) for row, of in zip(h, inner, strict=True)]
+
+
+def routed(weights, h):
+    """One layer: every token asks the others from the nearest to the farthest, the right one first."""
+    name, after, width = "layers", [], 4
+    for i, state in enumerate(h):
+        q, attended = affine(weights, f"{name}.query", state), []
+        directions = affine(weights, f"{name}.direction", state)
+        others = sorted((j for j in range(len(h)) if j != i), key=lambda j: (abs(i - j), j < i))
+        for head, start in enumerate(range(0, len(state), width)):
+            span, remaining, taken = slice(start, start + width), 1.0, {}
+            for j in others:
+                score = weights[f"{name}.alpha"] * (q[span] @ (weights[f"{name}.key.weight"] @ h[j])[span])
+                score += weights[f"{name}.beta"] * directions[head if i <= j else 2 + head] + weights[f"{name}.gamma"]
+                taken[j] = sigmoid(score) * remaining
+                remaining *= 1 - sigmoid(score)
+            shares = sum(taken.values())
+            values = [share / shares * (weights[f"{name}.value.weight"] @ h[j])[span] for j, share in taken.items()]
+            attended.append(sum(values, np.zeros(width)))
+        a = normalised(state + weights[f"{name}.merge.weight"] @ np.hstack(attended), weights, f"{name}.attended_norm")
+        inner = [np.maximum(affine(weights, f"{name}.{part}.0", a), 0) for part in ("data", "gate")]
+        u = normalised(affine(weights, f"{name}.data.3", inner[0]), weights, f"{name}.data_norm")
+        gate = sigmoid(affine(weights, f"{name}.gate.3", inner[1]))
+        after.append(gate * u + (1 - gate) * state)
+    return after
+
+
+@pytest.mark.parametrize("loops", [1, 2, "depth"])
+@pytest.mark.parametrize("layer, name", [(rotary, "looped_transformer"), (routed, "neural_data_router")])
+def test_columns_attend_as_their_papers_say(layer, name, loops):
+    weights, trees, vectors = encoder_of(name, 8, heads=2, feed_forward=5, loops=loops)
+    for tree, vector in zip(trees, vectors, strict=True):
+        h = [np.sqrt(8) * weights["table"][number] for number in spelled(tree, 0)]
+        for _ in range(max(1, tree.depth) if loops == "depth" else loops):
+            h = layer(weights, h)
+        if layer is rotary:
+            h[0] = np.mean([normalised(row, weights, "layers.stack.norm") for row in h], axis=0)
+        np.testing.assert_allclose(vector, h[0] / 8**0.25, rtol=1e-5, atol=1e-6)
+
+
+def test_the_gate_of_a_router_begins_closed():
+    layer = Model.build("neural_data_router", 8, seed=0).cell.layers
+    assert (layer.gate[-1].bias == -3).all() and layer.alpha.item() == pytest.approx(2**-0.5) and layer.beta == 1
 
 
 def test_arguments_beyond_the_last_position_share_its_edges():
