@@ -69,13 +69,14 @@ try:
         )
         from dgl.data import DGLDataset
         from dgl.dataloading import GraphDataLoader
+        from dgl.nn import GatedGraphConv, GINEConv
 except (ImportError, OSError) as error:  # not installed, or a library that it needs is not there
     no_build = sys.version_info >= (3, 13) and VERSION == "missing"
     REASON = f"it has no build for Python {sys.version_info.major}.{sys.version_info.minor}" if no_build else str(error)
     dgl = types.ModuleType("dgl")
     dgl.__getattr__ = _Missing  # type: ignore[method-assign]
     DGLError = type("DGLError", (Exception,), {})
-    DGLGraph = DGLDataset = GraphDataLoader = _Missing
+    DGLGraph = DGLDataset = GraphDataLoader = GatedGraphConv = GINEConv = _Missing
     graph = function = prop_nodes_topo = topological_nodes_generator = load_graphs = save_graphs = batch = _Missing
 
 

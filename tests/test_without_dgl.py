@@ -45,6 +45,11 @@ def test_a_verdict_needs_no_graph_and_the_stand_in_says_what_does():
     process = treestack(script=f"{HIDDEN}; from dgl_treestack import dgl; dgl.batch")
     assert process.returncode == 1 and "DGL is needed here" in process.stderr
     assert ("it has no build for Python 3." in process.stderr) == (sys.version_info >= (3, 13))
+    script = f"{HIDDEN}; from dgl_treestack import Model; Model.build('transformer', 8); Model.build('gin', 8)"
+    process = treestack(script=script)
+    assert process.returncode == 1 and "ConfigurationError: DGL is needed here" in process.stderr
+    process = treestack("cells")
+    assert process.returncode == 0 and "tree_smu" in process.stdout and "gin" not in process.stdout
 
 
 @pytest.mark.slow

@@ -10,7 +10,8 @@ HIDDEN = 50
 
 def cells(json: Json = False) -> None:
     """List every model name with its paper, equations and size."""
-    from dgl_treestack import cells as tree_models  # which loads torch
+    from dgl_treestack import _dgl  # which loads torch
+    from dgl_treestack import cells as tree_models
     from dgl_treestack.data.vocabulary import Vocabulary
     from dgl_treestack.expression.operators import MATH
     from dgl_treestack.sequence import encoders
@@ -21,6 +22,8 @@ def cells(json: Json = False) -> None:
         if issubclass(spec.cell, tree_models.Cell):
             module = tree_models.build(name, MATH.inner, tokens, spec.hidden)
             fields = module.fields
+        elif spec.cell.by_dgl and _dgl.REASON:
+            continue  # a graph network, which cannot be made
         else:
             module, fields = encoders.build(name, tokens, len(MATH.operators), spec.hidden), {}
         row: dict[str, Any] = {"name": name, "paper": spec.paper, "equations": spec.equations}

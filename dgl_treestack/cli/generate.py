@@ -24,6 +24,7 @@ def generate(
     max_depth: Annotated[int, arg(help="Depth of the deepest equations, for `deep` and `paper-deeper`.")] = 0,
     equations: Annotated[int, arg(help="About how many equations in all, for a smaller set of the same kind.")] = 0,
     no_cuts: Annotated[bool, arg(help="Leave out pairs with a value on a branch cut or at a branch point.")] = False,
+    far_lists: Annotated[int, arg(help="Lists in each test file of longer lists or more arguments, for `listops`.")] = 0,
 ) -> None:
     """Generate certified equations. Run a command again to continue where it was stopped."""
     from dgl_treestack.generate import presets
@@ -37,7 +38,7 @@ def generate(
         return
     signal.signal(signal.SIGTERM, _stop)
     folder, seed = output_dir or Path("data") / preset, presets.find(preset).seed if seed is None else seed
-    options = presets.SetOptions(seed, train_size, max_depth, equations, no_cuts)
+    options = presets.SetOptions(seed, train_size, max_depth, equations, no_cuts, far_lists)
     tasks = where(jobs, cluster, cpus_per_task)
     manifest = produce(preset, options, folder, tasks, progress=sys.stderr.isatty())
     for file, content in manifest["files"].items():

@@ -30,7 +30,7 @@ from dgl_treestack.processes import Jobs, locked, workers
 logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
-MOST = {"train_size": 10_000_000, "equations": 10_000_000, "max_depth": 100}
+MOST = {"train_size": 10_000_000, "equations": 10_000_000, "max_depth": 100, "far_lists": 1_000_000}
 INTERVAL = 60.0  # seconds between two lines of progress without a terminal
 
 
@@ -51,7 +51,7 @@ def produce(name: str, options: SetOptions, folder: Path, jobs: Jobs = 1, progre
             problems.append(f"The preset {name!r} has no option {key!r}; it has {allowed_names}.")
     if isinstance(jobs, int) and jobs < 1:
         problems.append(f"The number of jobs is {jobs}; at least one is needed.")
-    settings = {"preset": name, "options": asdict(options), "version": __version__}
+    settings = {"preset": name, "options": options.to_dict(), "version": __version__}
     path, text = folder / "settings.json", json.dumps(settings, indent=1) + "\n"
     if path.exists() and not (path.is_file() and path.read_bytes() == text.encode()):
         problems.append(f"{folder} holds data of other settings ({path}). Choose another folder, or delete that one.")

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from dgl_treestack import cells
+from dgl_treestack import _dgl, cells
 from dgl_treestack._torch import torch_generator
 from dgl_treestack.data import formats
 from dgl_treestack.data.formats import Example
@@ -47,9 +47,12 @@ def check(
 ) -> dict[str, list[dict[str, Any]]]:
     """Return `models`, a row per model (see `compare`), and `steps`, a row per timed model and size of a batch (see `measure`).
 
-    A row of a model that cannot be computed has the error as `fault`. names: of models, all by default. progress: draw a bar.
+    A row of a model that cannot be computed has the error as `fault`. names: of models, by default all, without graph networks
+    on a device that DGL lacks. progress: draw a bar.
     """
-    equations, names = examples(), names or sorted({**cells.models(), **encoders.encoders()})
+    by_dgl = not _dgl.REASON and (device == "cpu" or _dgl.has_cuda())
+    readers = [name for name, spec in encoders.encoders().items() if by_dgl or not spec.cell.by_dgl]
+    equations, names = examples(), names or sorted([*cells.models(), *readers])
     about: list[dict[str, Any]] = [{"model": name, "ok": False} for name in names]
     answers = [partial(compare, name, equations[:COMPARED], device) for name in names]
     for name in TIMED:

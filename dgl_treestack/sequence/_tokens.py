@@ -52,6 +52,15 @@ class Trees:
         op, token = batch.op[node], batch.token[node]
         return cls(np.where(op < 0, token, leaves + op), op >= 0, parent, slot, sizes[node], roots)
 
+    @property
+    def depths(self) -> np.ndarray:
+        """(K,) depth of every tree, 0 for a leaf."""
+        steps, ancestor = np.zeros(len(self.parent), dtype=np.int64), self.parent
+        while (ancestor >= 0).any():
+            steps += ancestor >= 0
+            ancestor = np.where(ancestor >= 0, self.parent[ancestor], -1)
+        return np.maximum.reduceat(steps, self.roots)
+
 
 def prefix(trees: Trees, signs: int) -> tuple[np.ndarray, np.ndarray]:
     """Write trees in prefix form: a leaf as its token, an operator as its token, `(`, its children with `,` between, and `)`.

@@ -32,10 +32,11 @@ class Encoder(nn.Module, abc.ABC):
 
     leaves: rows of the vocabulary. operators: number of operators of the signature. hidden: H.
     Attributes: `table` (tokens, H), the embeddings of all tokens, and `signs`, the number of the first sign; see `_tokens`.
-    `steps`: of a path that are read, at most; 0 if there are no paths.
+    `steps`: of a path that are read, at most; 0 if there are no paths. `by_dgl`: whether DGL computes it, on its own devices.
     """
 
     steps = 0
+    by_dgl = False
 
     def __init__(self, leaves: int, operators: int, hidden: int, *, dropout: float = 0.0):
         super().__init__()

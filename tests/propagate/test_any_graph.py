@@ -224,7 +224,7 @@ def test_encoders_read_the_trees_that_are_there(seed, name):
 
 @cache
 def encoder_of(name):
-    model = encoders.build(name, len(VOCABULARY), len(MATH.operators), 64 if "transformer" in name else 6)
+    model = encoders.build(name, len(VOCABULARY), len(MATH.operators), 64 if name == "tree_transformer" else 8)
     model.reset_parameters(torch.Generator().manual_seed(0))
     return model.double().eval()
 

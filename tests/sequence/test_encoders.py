@@ -26,7 +26,11 @@ from dgl_treestack.training.trees import TreeObjective
 
 CANONICAL = Vocabulary.preset("canonical")
 SIGNS = len(CANONICAL) + len(MATH.operators)
-SIZES = {"tree_transformer": 64, "transformer": 8}
+SIZES = {
+    "tree_transformer": 64,
+    "transformer": 8,
+    **dict.fromkeys(("rotary_transformer", "looped_transformer", "neural_data_router"), 8),
+}
 SIZED = [*((name, SIZES.get(name, 6)) for name in encoders.encoders()), ("lstm", WIDE)]
 
 
@@ -145,6 +149,136 @@ def test_equal_sides_are_read_once_unless_dropout_makes_them_differ(monkeypatch)
     model.cell.dropout = 0.0
     torch.testing.assert_close(model(dataset.batch(np.arange(4))), alone)
     assert read == [3, 8, 3]
+
+
+def encoder_of(name, hidden, **settings):
+    """An encoder with random values everywhere, biases included, as numbers by name, and the vectors of whole trees."""
+    encoder = encoders.build(name, len(CANONICAL), len(MATH.operators), hidden, **settings).double().eval()
+    encoder.reset_parameters(torch.Generator().manual_seed(0))
+    for parameter in encoder.parameters():
+        parameter.data += 0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
+    weights = {key: value.detach().numpy() for key, value in encoder.state_dict().items()}
+    trees = [Expression.parse("x"), *some(6)]
+    batch = graph.from_expressions(trees, CANONICAL)
+    vectors = encoder(batch, graph.roots(batch).long()).detach().numpy()
+    return weights, trees, vectors
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def normalised(x, weights, name):
+    return weights[f"{name}.weight"] * (x - x.mean()) / np.sqrt(x.var() + 1e-5) + weights[f"{name}.bias"]
+
+
+def affine(weights, name, x):
+    return weights[f"{name}.weight"] @ x + weights[f"{name}.bias"]
+
+
+def gin(weights, i, h, arriving):
+    """One node's next state. arriving: state of the sender and kind of every edge."""
+    name = f"layers.{min(i, weights['count'] - 1)}"
+    z = (1 + weights[f"{name}.eps"]) * h
+    for sender, kind in arriving:
+        z = z + np.maximum(sender + weights["edges.weight"][kind], 0)
+    inner = np.maximum(affine(weights, f"{name}.apply_func.0", z), 0)
+    return normalised(affine(weights, f"{name}.apply_func.2", inner), weights, f"{name}.apply_func.3")
+
+
+def gated_graph(weights, i, h, arriving):
+    a = sum((affine(weights, f"layer.linears.{kind}", sender) for sender, kind in arriving), np.zeros(len(h)))
+    of_a = np.split(weights["layer.gru.weight_ih"] @ a + weights["layer.gru.bias_ih"], 3)
+    of_h = np.split(weights["layer.gru.weight_hh"] @ h + weights["layer.gru.bias_hh"], 3)
+    reset, update = sigmoid(of_a[0] + of_h[0]), sigmoid(of_a[1] + of_h[1])
+    return (1 - update) * np.tanh(of_a[2] + reset * of_h[2]) + update * h
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("rounds", [1, 3, "depth"])
+@pytest.mark.parametrize("step", [gin, gated_graph])
+def test_graph_networks_send_messages_as_their_papers_say(step, rounds, reverse):
+    weights, trees, vectors = encoder_of(step.__name__, 5, rounds=rounds, reverse=reverse)
+    weights["count"] = 1 if rounds == "depth" else rounds
+    for tree, vector in zip(trees, vectors, strict=True):
+        edges = [(child, node, slot) for node in range(tree.size) for slot, child in enumerate(tree.children(node))]
+        edges += [(node, child, 2 + slot) for child, node, slot in edges if reverse]
+        h = [weights["table"][token(tree, node)] for node in range(tree.size)]
+        for i in range(max(1, tree.depth) if rounds == "depth" else rounds):
+            arriving = [[(h[u], kind) for u, v, kind in edges if v == node] for node in range(tree.size)]
+            h = [step(weights, i, h[node], arriving[node]) for node in range(tree.size)]
+        np.testing.assert_allclose(vector, h[0] / (5**0.25 if step is gin else 1), rtol=1e-9, atol=1e-12)
+
+
+def rotary(weights, h):
+    """One layer: pairs of a head are complex numbers, which positions rotate."""
+    name = "layers.stack.layers.0"
+    x = np.stack([normalised(row, weights, f"{name}.norm1") for row in h])
+    q, k, v = np.split(x @ weights[f"{name}.self_attn.in_proj_weight"].T + weights[f"{name}.self_attn.in_proj_bias"], 3, axis=1)
+    heads, width = [], 4
+    for start in range(0, len(h[0]), width):
+        rates = 10_000.0 ** (-np.arange(0, width, 2) / width)
+        turns = np.exp(1j * np.arange(len(h))[:, None] * rates)
+        turned = [(part[:, start : start + width : 2] + 1j * part[:, start + 1 : start + width : 2]) * turns for part in (q, k)]
+        scores = np.exp((turned[0] @ turned[1].conj().T).real / np.sqrt(width))
+        heads.append(scores / scores.sum(1, keepdims=True) @ v[:, start : start + width])
+    h = [row + affine(weights, f"{name}.self_attn.out_proj", of) for row, of in zip(h, np.hstack(heads), strict=True)]
+    inner = [np.maximum(affine(weights, f"{name}.linear1", normalised(row, weights, f"{name}.norm2")), 0) for row in h]
+    return [row + affine(weights, f"{name}.linear2", of) for row, of in zip(h, inner, strict=True)]
+
+
+def routed(weights, h):
+    """One layer: every token asks the others from the nearest to the farthest, the right one first."""
+    name, after, width = "layers", [], 4
+    for i, state in enumerate(h):
+        q, attended = affine(weights, f"{name}.query", state), []
+        directions = affine(weights, f"{name}.direction", state)
+        others = sorted((j for j in range(len(h)) if j != i), key=lambda j: (abs(i - j), j < i))
+        for head, start in enumerate(range(0, len(state), width)):
+            span, remaining, taken = slice(start, start + width), 1.0, {}
+            for j in others:
+                score = weights[f"{name}.alpha"] * (q[span] @ (weights[f"{name}.key.weight"] @ h[j])[span])
+                score += weights[f"{name}.beta"] * directions[head if i <= j else 2 + head] + weights[f"{name}.gamma"]
+                taken[j] = sigmoid(score) * remaining
+                remaining *= 1 - sigmoid(score)
+            shares = sum(taken.values())
+            values = [share / shares * (weights[f"{name}.value.weight"] @ h[j])[span] for j, share in taken.items()]
+            attended.append(sum(values, np.zeros(width)))
+        a = normalised(state + weights[f"{name}.merge.weight"] @ np.hstack(attended), weights, f"{name}.attended_norm")
+        inner = [np.maximum(affine(weights, f"{name}.{part}.0", a), 0) for part in ("data", "gate")]
+        u = normalised(affine(weights, f"{name}.data.3", inner[0]), weights, f"{name}.data_norm")
+        gate = sigmoid(affine(weights, f"{name}.gate.3", inner[1]))
+        after.append(gate * u + (1 - gate) * state)
+    return after
+
+
+@pytest.mark.parametrize("loops", [1, 2, "depth"])
+@pytest.mark.parametrize("layer, name", [(rotary, "looped_transformer"), (routed, "neural_data_router")])
+def test_columns_attend_as_their_papers_say(layer, name, loops):
+    weights, trees, vectors = encoder_of(name, 8, heads=2, feed_forward=5, loops=loops)
+    for tree, vector in zip(trees, vectors, strict=True):
+        h = [np.sqrt(8) * weights["table"][number] for number in spelled(tree, 0)]
+        for _ in range(max(1, tree.depth) if loops == "depth" else loops):
+            h = layer(weights, h)
+        if layer is rotary:
+            h[0] = np.mean([normalised(row, weights, "layers.stack.norm") for row in h], axis=0)
+        np.testing.assert_allclose(vector, h[0] / 8**0.25, rtol=1e-5, atol=1e-6)
+
+
+def test_the_gate_of_a_router_begins_closed():
+    layer = Model.build("neural_data_router", 8, seed=0).cell.layers
+    assert (layer.gate[-1].bias == -3).all() and layer.alpha.item() == pytest.approx(2**-0.5) and layer.beta == 1
+
+
+def test_arguments_beyond_the_last_position_share_its_edges():
+    words, signature = Vocabulary.of_words("abc"), Signature("s", (Operator("join", None),), words=True, classes=("a", "b"))
+    trees = [
+        Expression.node("join", *(Expression.leaf("Word", word, signature) for word in text)) for text in ("abc", "acb", "bac")
+    ]
+    for positions, same in ((2, [True, False]), (3, [False, False])):
+        model = Model.build("gated_graph", 5, words, ["classification"], signature, positions=positions, seed=0)
+        scores = model.score(trees)
+        assert [torch.allclose(scores[0], other) for other in scores[1:]] == same
 
 
 @pytest.mark.slow

@@ -124,6 +124,7 @@ CASES = {
     **{name: (name, {}, {}, without_numbers) for name in ("rnn", "lstm", "stack_rnn")},
     "wide lstm": ("lstm", {"hidden": 100}, {"method": "muon"}, without_numbers),
     "transformer": ("transformer", {"hidden": 8, "feed_forward": 16}, {"clip": 0.1}, without_numbers),
+    "looped": ("looped_transformer", {"hidden": 8, "feed_forward": 16, "loops": 3}, {}, without_numbers),
     "tree_transformer": ("tree_transformer", {"hidden": 32, "steps": 4, "feed_forward": 16}, {}, without_numbers),
 }
 

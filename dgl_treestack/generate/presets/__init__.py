@@ -13,7 +13,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,7 +36,7 @@ class SetOptions:
 
     train_size: equations of depth 1-7 in the training fold. max_depth: depth of the deepest equations.
     equations: approximate number of equations in all, for a smaller or larger set of the same composition.
-    no_cuts: whether pairs with a value on a branch cut are left out.
+    no_cuts: whether pairs with a value on a branch cut are left out. far_lists: number of lists in each further test file.
     """
 
     seed: int
@@ -44,6 +44,11 @@ class SetOptions:
     max_depth: int = 0
     equations: int = 0
     no_cuts: bool = False
+    far_lists: int = 0
+
+    def to_dict(self) -> Row:
+        """Return the options as a manifest has them: without `far_lists` if there are none, as before it was an option."""
+        return {key: value for key, value in asdict(self).items() if value or key != "far_lists"}
 
     def scale(self, published: int) -> float:
         """Return by what to multiply the numbers of a set that has so many equations by default."""

@@ -3,11 +3,17 @@
 A node above level 20 is a list with probability 1/4, else a digit. A list has two to five entries and any of the operators
 with equal probability. MED is the integer part of the median, SM the sum modulo 10. All trees are lists, and all are
 different, in all folds together. Files named `binary-...` have the same lists as binary trees, as they are published.
+
+With `far_lists`, which is their number, there are test files of longer lists, and of lists of 10 or 15 entries each (after Ray
+Chowdhury & Caragea 2023); the other lists then have at most 100 tokens. Such lists hardly occur with a probability of 1/4, so
+theirs is higher with few entries and lower with many, and lists of another length are drawn anew.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,58 +30,99 @@ FUNCTIONS: dict[str, Callable[[list[int]], int]] = {
     "MED": lambda values: int(median(values)),
     "SM": lambda values: sum(values) % 10,
 }
-LEVELS, LIST, FEWEST, MOST = 20, 0.25, 2, 5  # of lists and digits, probability of a list, entries of a list
+LEVELS = 20  # of lists and digits
+
+
+class Bounds(NamedTuple):
+    """Which lists are drawn: tokens of the text, brackets included, probability of a list, entries of a list."""
+
+    shortest: int = 0
+    longest: float = math.inf
+    chance: float = 0.25
+    fewest: int = 2
+    most: int = 5
+
+
+PUBLISHED, SHORT = Bounds(), Bounds(longest=100)
+FAR = {
+    "200-300-tokens": Bounds(200, 300, 0.3),
+    "500-600-tokens": Bounds(500, 600, 0.33),
+    "900-1000-tokens": Bounds(900, 1000, 0.35),
+    "10-arguments": Bounds(100, 1000, 0.11, 10, 10),
+    "15-arguments": Bounds(100, 1000, 0.075, 15, 15),
+}
 
 _SHARD = 5000  # trees
+_FAR_SHARD = 500  # trees that take longer
 _SURPLUS = 1.25  # trees made per tree of the plan: some trees are made in several shards
 
 
 class ListOps(Preset):
     summary = "ListOps: nested lists of digits, labelled by their value, 90,000 for training and 10,000 for the test"
     seed = 2018
+    accepts = frozenset({"equations", "far_lists"})
 
     def rounds(self, options: SetOptions, parts: Parts) -> Generator[list[Shard], None, Product]:
         scale, language = options.scale(sum(COUNTS.values())), find("listops")
         target = {fold: max(10, round(scale * count)) for fold, count in COUNTS.items()}
         total = sum(target.values())
         count = max(1, round(total / _SHARD))
-        yield [Shard(f"{i:03d}", {"trees": round(_SURPLUS * total / count) + 10}) for i in range(count)]
+        shards = [Shard(f"{i:03d}", {"trees": round(_SURPLUS * total / count) + 10}) for i in range(count)]
+        parts_of_file = -(-options.far_lists // _FAR_SHARD)
+        work = {"trees": -(-options.far_lists // max(1, parts_of_file))}
+        far = [Shard(f"{name}-{i:03d}", {**work, "far": name}) for name in FAR for i in range(parts_of_file)]
+        yield shards + far
         folds = np.repeat([*target], [*target.values()])
         plan = iter(stream(options.seed, "folds").permutation(folds).tolist())  # short lists are rare in later shards
-        dealt = Deal(parts.rows(), {(): plan}, "lo", 1)
+        rows = (row for row in parts.rows() if not row["cell"])
+        dealt = Deal(rows, {(): plan}, "lo", 1)
         files = {FILES[fold]: dealt.lines[fold] for fold in target}
-        for fold in target:
-            trees = [(line, binary(Expression.parse(line["text"], language))) for line in dealt.lines[fold]]
-            lines = [to_dict(Example(tree, line["label"], line["id"], fold)) for line, tree in trees]
-            files[f"binary-{FILES[fold]}"] = lines
+        for name in FAR if options.far_lists else ():
+            rows = (row for row in parts.rows() if row["cell"] == [name])
+            of_file = Deal(rows, {(name,): iter(["test"] * options.far_lists)}, f"lo-{name}-", 1)
+            files[f"test-{name}.jsonl.gz"] = of_file.lines["test"]
+        for file, lines in list(files.items()):
+            trees = [(line, binary(Expression.parse(line["text"], language))) for line in lines]
+            files[f"binary-{file}"] = [to_dict(Example(tree, line["label"], line["id"], line["fold"])) for line, tree in trees]
         labels = Counter(line["label"] for lines in dealt.lines.values() for line in lines)
         return files, {"labels": dict(sorted(labels.items())), "missing": total - dealt.kept.total()}
 
     def make(self, options: SetOptions, shard: Shard) -> Iterator[Row]:
         rng, texts, language = stream(options.seed, shard.name), set[str](), find("listops")
+        far = shard.work.get("far", "")
+        bounds = FAR[far] if far else SHORT if options.far_lists else PUBLISHED
         while len(texts) < shard.work["trees"]:
-            tree = Expression.from_nodes(draw(rng), language)
+            if not (nodes := draw(rng, bounds)):
+                continue
+            tree = Expression.from_nodes(nodes, language)
             text = str(tree)
             if text not in texts:
                 texts.add(text)
                 line = to_dict(Example(tree, str(evaluate(tree)), fold="train"))
-                yield {"keys": [text], "cell": [], "lines": [line]}
+                yield {"keys": [text], "cell": [far] if far else [], "lines": [line]}
 
 
 PRESET = ListOps()
 
 
-def draw(rng: np.random.Generator) -> list[Node]:
-    """Return the nodes of a random list in pre-order."""
+def draw(rng: np.random.Generator, bounds: Bounds = PUBLISHED) -> list[Node]:
+    """Return the nodes of a random list in pre-order, none if it is too short or too long."""
     operators, nodes, levels = list(FUNCTIONS), list[Node](), [1]  # levels of the nodes still to be drawn, the next one last
+    tokens = 0
     while levels:
         level = levels.pop()
-        if not nodes or (level < LEVELS and rng.random() < LIST):
-            nodes.append((operators[rng.integers(len(operators))], None, int(rng.integers(FEWEST, MOST + 1))))
-            levels += [level + 1] * nodes[-1][2]
+        if not nodes or (level < LEVELS and rng.random() < bounds.chance):
+            operator = operators[rng.integers(len(operators))]
+            entries = int(rng.integers(bounds.fewest, bounds.most + 1))
+            nodes.append((operator, None, entries))
+            levels += [level + 1] * entries
+            tokens += 2
         else:
             nodes.append(("Word", str(rng.integers(10)), 0))
-    return nodes
+            tokens += 1
+        if tokens + len(levels) > bounds.longest:
+            return []
+    return nodes if tokens >= bounds.shortest else []
 
 
 def binary(tree: Expression) -> Expression:

@@ -22,7 +22,7 @@ from dgl_treestack.resources import find_data
 
 NAMES = ["completion", "completion-deep", "deep", "listops", "logic", "numeric", "paper", "paper-deeper", "paper-labels"]
 NAMES += ["quickstart", "text"]
-OPTIONS = {"equations", "train_size", "max_depth", "no_cuts"}
+OPTIONS = {"equations", "train_size", "max_depth", "no_cuts", "far_lists"}
 PARTITIONS = {"paper": "paper", "paper-deeper": "paper", "deep": "deep", "completion": "deep", "completion-deep": "deep"}
 LESS = {"quickstart": 160, "numeric": 200, "text": 8000, "logic": 300, "completion": 36, "completion-deep": 12}
 QUICK = ("quickstart", "text", "logic")

@@ -48,6 +48,28 @@ def test_lists_have_their_values_and_are_written_as_binary_trees_too(made):
             assert " ".join(text for _, _, text in tree.equation.leaves()) == str(example.equation)
 
 
+@pytest.mark.slow
+def test_a_solver_agrees_with_a_thousand_far_lists_and_training_lists_are_short(made):
+    lists, lengths, entries = made("listops", far_lists=200), {}, {}
+    assert lists.manifest["options"]["far_lists"] == 200 and "far_lists" not in made("listops").manifest["options"]
+    assert len(lists.files) == 3 + len(listops.FAR) and len(list(lists.folder.glob("binary-*"))) == len(lists.files)
+    for file, examples in lists.files.items():
+        assert all(example.label == value(str(example.equation)) for example in examples)
+        lengths[file] = [len(str(example.equation).split()) for example in examples]
+        entries[file] = {arity for example in examples for arity in example.equation.arities if arity}
+        assert file in FOLDS or ({example.fold for example in examples} == {"test"} and len(examples) == 200)
+    assert len({str(example.equation) for example in lists.examples}) == len(lists.examples) == 1999 + 1000
+    for file in FOLDS:
+        assert max(lengths[file]) <= 100 and entries[file] == {2, 3, 4, 5}
+    for first, last in ((200, 300), (500, 600), (900, 1000)):
+        file = f"test-{first}-{last}-tokens"
+        assert first <= min(lengths[file]) and max(lengths[file]) <= last and entries[file] == {2, 3, 4, 5}
+    for count in (10, 15):
+        file = f"test-{count}-arguments"
+        assert min(lengths[file]) >= 100 and max(lengths[file]) <= 1000 and entries[file] == {count}
+    assert max(example.equation.depth for example in lists.examples) < listops.LEVELS
+
+
 def test_lists_are_drawn_as_published():
     """A node below the root and above the last level is a list with probability 1/4; entries and operators are uniform."""
     rng = listops.stream(0, "a")
