@@ -77,11 +77,11 @@ class TransductionObjective(Objective):
         inputs, outputs, counted = batch
         logits = self.model(inputs, len(outputs))
         loss = functional.cross_entropy(logits.flatten(0, 1), outputs.flatten())
-        if not math.isfinite(loss.item()):
-            raise self.divergence(f"The training loss is {loss.item()} in epoch {progress.epoch + 1}.")
         self.optimizer.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip).item()
+        if not math.isfinite(loss.item() + norm):
+            raise self.divergence(f"In epoch {progress.epoch + 1} a loss is {loss.item()}, the norm of its gradient {norm}.")
         self.optimizer.step()
         seen = int(counted.sum())
         return Counts(loss.item() * seen, seen, _right(logits, outputs, counted), stop=watch.number)
