@@ -186,6 +186,7 @@ class Extent:
 
     Algorithmic tasks: `restarts`, the number of nets, `share`, the fraction of a recipe's updates that are made, and `tests`.
     Language models: `sentences` of the text, the number of `seeds`, and `changes`, values replaced in all configurations.
+    Transductions: the number of `seeds`, and `transductions`, values replaced in all configurations.
     """
 
     restarts: int = 10
@@ -195,6 +196,7 @@ class Extent:
     seeds: int = 3
     # With 32 streams an LSTM was at a validation perplexity of 109 after three epochs, with 8 at 60 (the 5-gram: 121).
     changes: Mapping[str, Any] = field(default_factory=lambda: {"streams": 8})
+    transductions: Mapping[str, Any] = field(default_factory=dict)
 
 
 def authors_files(folder: Path) -> dict[str, str]:
@@ -204,10 +206,11 @@ def authors_files(folder: Path) -> dict[str, str]:
 
 
 SHORT = {"streams": 8, "epochs": 1, "hidden": 48, "window": 20}
+FEW_STEPS = {"epochs": 1, "steps": 2, "batch": 4, "settings.hidden": 16, "tested": 60, "sequences": 2}
 EXTENTS = {
-    "smoke": Extent(2, 0.004, StreamTests(largest=6, far=(9,), repeats=1, streamed=1), 300, 1, SHORT),
+    "smoke": Extent(2, 0.004, StreamTests(largest=6, far=(9,), repeats=1, streamed=1), 300, 1, SHORT, FEW_STEPS),
     "day": Extent(),
-    "paper": Extent(tests=StreamTests(repeats=200, streamed=200)),
+    "paper": Extent(tests=StreamTests(repeats=200, streamed=200), transductions={"every": 1}),
 }
 SCALES = {name: Scale(**entries) for name, entries in read_data("scales.toml").items()}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dgl_treestack import atomic, plots
 from dgl_treestack.errors import ConfigurationError, unknown
-from dgl_treestack.experiments import algorithmic, collection, language_model, runs, tables
+from dgl_treestack.experiments import algorithmic, chomsky, collection, language_model, runs, tables
 from dgl_treestack.experiments.extras import extras as all_extras
 from dgl_treestack.experiments.protocol import (
     AUTHORS,
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 ALL = "all"
 RECORDS = "records.parquet"
 # Experiments without runs on equations: each defines TITLE, SOURCE, `plan`, `prepare` and `write`.
-APART = {"algorithmic": algorithmic, "language_model": language_model}
+APART = {"algorithmic": algorithmic, "language_model": language_model, "chomsky": chomsky}
 
 
 def reproduce(

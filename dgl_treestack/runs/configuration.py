@@ -255,12 +255,14 @@ def load_any(path: Path) -> Any:
 
 
 def from_tables(tables: dict[str, Any]) -> Any:
-    """Return the configuration of a run of any kind: on trees, `model` is a table; on streams, there is a `task`."""
+    """Return the configuration of a run of any kind: on trees, `model` is a table; on streams, there is a `task`, on a
+    transduction a `transduction`."""
     if not isinstance(tables.get("model"), str):
         return plain_data.build(RunConfig, tables)
-    from dgl_treestack.runs.sequence_configuration import StreamConfig, TextConfig  # here, since that module needs this one
+    from dgl_treestack.runs import sequence_configuration as sequences  # here, since that module needs this one
 
-    return plain_data.build(StreamConfig if "task" in tables else TextConfig, tables)
+    kinds: dict[str, Any] = {"task": sequences.StreamConfig, "transduction": sequences.TransductionConfig}
+    return plain_data.build(next((kinds[key] for key in kinds if key in tables), sequences.TextConfig), tables)
 
 
 def override(config: AnyConfig, assignments: Sequence[str]) -> AnyConfig:

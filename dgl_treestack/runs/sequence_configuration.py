@@ -1,4 +1,4 @@
-"""The configurations of runs on sequences: of a language model on a text, and of nets on an algorithmic task."""
+"""The configurations of runs on sequences: of a language model on a text, and of nets on algorithmic tasks."""
 
 import math
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from dgl_treestack.runs.configuration import Named
 
 if TYPE_CHECKING:
-    from dgl_treestack.sequence import SequenceCell
+    from dgl_treestack.sequence import RotaryTransformer, SequenceCell
 
 ABOVE_0 = 1e-12
 
@@ -120,3 +120,44 @@ class StreamConfig(Named):
         from dgl_treestack import sequence
 
         return sequence.build(self.model, symbols, self.settings, self.restarts)
+
+
+@dataclass(frozen=True)
+class TransductionConfig(Named):
+    """The complete configuration of a net on a transduction, except for its seed.
+
+    transduction: the name of the task. settings: arguments of the model's class. A step is a batch of sequences of one length,
+    drawn from 1 to `largest`; an epoch has `steps` of them. clip: bound of the norm of all gradients. Tests are on lengths from
+    `largest` + 1 to `tested`, `every` apart, with as many `sequences` of each.
+    """
+
+    kind: ClassVar[str] = "run on a transduction"
+    ranges = (
+        ("largest batch epochs steps every sequences checkpoint_steps", 1, math.inf),
+        ("learning_rate clip", ABOVE_0, math.inf),
+    )
+
+    transduction: str
+    model: Literal["rnn", "lstm", "list_rnn", "stack_rnn", "vector_stack_rnn", "rotary_transformer"]
+    settings: dict[str, Any] = field(default_factory=dict)
+    largest: int = 40
+    batch: int = 128
+    epochs: int = 10
+    steps: int = 1000
+    learning_rate: float = 1e-3
+    clip: float = 1.0
+    tested: int = 500
+    every: int = 17
+    sequences: int = 64
+    checkpoint_steps: int = 500
+
+    @property
+    def tested_lengths(self) -> range:
+        """The lengths of the test."""
+        return range(self.largest + 1, self.tested + 1, self.every)
+
+    def reader(self, inputs: int) -> "SequenceCell | RotaryTransformer":
+        """Build the net without its output layer. Raises ConfigurationError for an unknown setting."""
+        from dgl_treestack import sequence
+
+        return sequence.build_reader(self.model, inputs, self.settings)

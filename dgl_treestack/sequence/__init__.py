@@ -3,8 +3,8 @@
 `encoders` has the models that read a whole tree as a sequence, found as the files `NAME_encoder.py` of this folder.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.sequence._contract import LARGEST as LARGEST
@@ -14,10 +14,19 @@ from dgl_treestack.sequence._contract import draw_summed as draw_summed
 from dgl_treestack.sequence.list_rnn import ListRNN as ListRNN
 from dgl_treestack.sequence.lstm import LSTM as LSTM
 from dgl_treestack.sequence.rnn import RNN as RNN
+from dgl_treestack.sequence.rotary_transformer import RotaryTransformer as RotaryTransformer
 from dgl_treestack.sequence.scrn import SCRN as SCRN
 from dgl_treestack.sequence.stack_rnn import StackRNN as StackRNN
+from dgl_treestack.sequence.vector_stack_rnn import VectorStackRNN as VectorStackRNN
 
-CELLS: dict[str, type[SequenceCell]] = {"rnn": RNN, "lstm": LSTM, "scrn": SCRN, "list_rnn": ListRNN, "stack_rnn": StackRNN}
+CELLS: dict[str, type[SequenceCell]] = {
+    "rnn": RNN,
+    "lstm": LSTM,
+    "scrn": SCRN,
+    "list_rnn": ListRNN,
+    "stack_rnn": StackRNN,
+    "vector_stack_rnn": VectorStackRNN,
+}
 
 
 def build(name: str, inputs: int, settings: Mapping[str, Any], restarts: int | None = None) -> SequenceCell:
@@ -27,7 +36,19 @@ def build(name: str, inputs: int, settings: Mapping[str, Any], restarts: int | N
     """
     if "restarts" in settings:
         raise ConfigurationError("'restarts' is no setting of a cell; only a run on an algorithmic task has several nets.")
+    return cast(SequenceCell, _made(CELLS[name], name, inputs, {**settings, "restarts": restarts}))
+
+
+def build_reader(name: str, inputs: int, settings: Mapping[str, Any]) -> SequenceCell | RotaryTransformer:
+    """Return what reads whole sequences, uninitialised: a cell by its name in `CELLS`, or `rotary_transformer`."""
+    if name == "rotary_transformer":
+        return cast(RotaryTransformer, _made(RotaryTransformer, name, inputs, settings))
+    return build(name, inputs, settings)
+
+
+def _made(reader: Callable[..., Any], name: str, inputs: int, settings: Mapping[str, Any]) -> Any:
+    """Call a class. Raises ConfigurationError for an unknown setting."""
     try:
-        return CELLS[name](inputs, **settings, restarts=restarts)
+        return reader(inputs, **settings)
     except TypeError as error:
         raise ConfigurationError(f"Model {name!r}: {str(error).split('() ')[-1]}.") from None

@@ -20,13 +20,14 @@ from dgl_treestack.resources import find_data, sha256
 from dgl_treestack.runs.configuration import Named, RunConfig
 from dgl_treestack.runs.environment import GOES_ON_ELSEWHERE, describe_environment, with_resumption
 from dgl_treestack.runs.run import Run
-from dgl_treestack.runs.sequence_configuration import StreamConfig, TextConfig
+from dgl_treestack.runs.sequence_configuration import StreamConfig, TextConfig, TransductionConfig
 from dgl_treestack.runs.weights import read_weights
 from dgl_treestack.training.build import DataSets, Place
 from dgl_treestack.training.loop import Checkpoint, OnEpoch, Training
 from dgl_treestack.training.objective import Objective
 from dgl_treestack.training.streams import StreamObjective
 from dgl_treestack.training.text import TextObjective
+from dgl_treestack.training.transductions import TransductionObjective
 from dgl_treestack.training.trees import TreeObjective
 
 logger = logging.getLogger("dgl_treestack")
@@ -46,8 +47,8 @@ def start(
 ) -> Run:
     """Train one run in `output_dir/<name>-<seed>`, or resume it where it stopped.
 
-    config: a `RunConfig`, or that of a text or of streams, which are learned on the CPU and have none of the arguments
-    below but `resume`, `quiet` and `on_epoch`.
+    config: a `RunConfig`, or that of a text, of streams or of a transduction, which are learned on the CPU and have none of the
+    arguments below but `resume`, `quiet` and `on_epoch`.
 
     data: training and validation set in place of the configuration's files; only labelled trees of the configured depths are
     used. To resume such a run, pass the same sets.
@@ -123,6 +124,8 @@ def prepare(
         objective = TreeObjective(run, config, seed, environment, goes_on=checkpoint is not None, world=world, **of_trees)
     elif isinstance(config, TextConfig):
         objective = TextObjective(run, config, seed)
+    elif isinstance(config, TransductionConfig):
+        objective = TransductionObjective(run, config, seed)
     else:
         assert isinstance(config, StreamConfig)
         objective = StreamObjective(run, config, seed)

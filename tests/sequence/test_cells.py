@@ -11,7 +11,8 @@ from stack_rnn_golden import GOLDEN, of_the_program
 from dgl_treestack import Equation, Example, Model
 from dgl_treestack.cells.memory import stack
 from dgl_treestack.errors import ConfigurationError, DataError
-from dgl_treestack.sequence import LSTM, RNN, ListRNN, SequenceCell, StackRNN
+from dgl_treestack.sequence import LSTM, RNN, ListRNN, RotaryTransformer, SequenceCell, StackRNN, VectorStackRNN
+from dgl_treestack.sequence.rotary_transformer import rotated
 
 CELLS = {
     "rnn": lambda **more: RNN(3, 4, **more),
@@ -22,7 +23,9 @@ CELLS = {
     "stack_rnn_one_stack": lambda **more: StackRNN(3, 4, stacks=1, depth=1, capacity=3, **more),
     "stack_rnn_no_recurrence": lambda **more: StackRNN(3, 4, stacks=1, capacity=3, recurrence="none", **more),
     "list_rnn": lambda **more: ListRNN(3, 4, lists=2, capacity=7, noop=True, **more),
+    "vector_stack_rnn": lambda **more: VectorStackRNN(3, 4, width=2, **more),
 }
+BY_HAND = [name for name in CELLS if name not in ("list_rnn", "vector_stack_rnn")]
 
 
 def built(name, **more):
@@ -70,7 +73,7 @@ def by_hand_and_recorded(cell, x, state, fields=(), clip=None):
 
 
 @pytest.mark.parametrize("restarts", [None, 3])
-@pytest.mark.parametrize("name", [name for name in CELLS if name != "list_rnn"])
+@pytest.mark.parametrize("name", BY_HAND)
 def test_windows_by_hand_are_what_autograd_finds(name, restarts):
     cell = built(name, restarts=restarts)
     x, state = draw(7, *cell.prefix, 5, 3).requires_grad_(), drawn_state(cell, 5)
@@ -162,6 +165,53 @@ def test_list_actions_are_those_of_a_list(monkeypatch):
     assert len(items) > 4 * steps + 50
 
 
+def test_a_stack_of_vectors_is_a_list_of_rows_with_an_expected_value_of_three_outcomes():
+    """A second transcription of the equations, row by row, for one sequence."""
+    cell = built("vector_stack_rnn")
+    weights = {name: value.detach() for name, value in cell.named_parameters()}
+    U, R, P, A, D, b, c, d = (weights[name] for name in "URPADbcd")
+    h, rows, x = torch.zeros(4).double(), [], draw(7, 1, 3)
+    states, state = [], cell.start(1)
+    for token in x[:, 0]:
+        state, signals = cell.step(cell.drive(token.unsqueeze(0)), state)
+        top = rows[0] if rows else torch.zeros(2).double()
+        h = (U @ token + R @ h + P @ top + b[0]).clamp_min(0)
+        push, pop, noop = torch.exp(A @ h + c[0]) / torch.exp(A @ h + c[0]).sum()
+        padded = [D @ h + d[0], *rows, torch.zeros(2).double(), torch.zeros(2).double()]
+        rows = [
+            push * padded[i] + pop * padded[min(i + 2, len(padded) - 1)] + noop * padded[i + 1] for i in range(len(rows) + 1)
+        ]
+        states.append(h)
+        torch.testing.assert_close(state["stack"][0, : len(rows)].detach(), torch.stack(rows))
+        torch.testing.assert_close(torch.stack([signals[name][0, 0] for name in stack.ACTIONS]), torch.stack([push, pop, noop]))
+    torch.testing.assert_close(cell.unroll(x)[0][:, 0].detach(), torch.stack(states))
+
+
+def test_attention_with_rotary_positions_depends_on_distances_alone():
+    """Against complex numbers, whose angles are those of the paper, token by token; and a sequence moved is the same."""
+    net = RotaryTransformer(3, 8, layers=1, heads=2).double()
+    net.reset_parameters(torch.Generator().manual_seed(0))
+    x, (layer,) = draw(6, 1, 3), net.layers
+    n = layer.attention_norm(net.embed(x[:, 0]))
+    attended = []
+    for head in range(2):
+        columns = slice(4 * head, 4 * head + 4)
+        queries, keys, values = (map_(n)[:, columns] for map_ in (layer.queries, layer.keys, layer.values))
+        turned = []
+        for vectors in (queries, keys):
+            pairs = torch.complex(vectors[:, :2], vectors[:, 2:])
+            angles = torch.tensor([[t * 10_000 ** (-i / 2) for i in range(2)] for t in range(6)]).double()
+            turned.append(pairs * torch.polar(torch.ones_like(angles), angles))
+        products = (turned[0].unsqueeze(1) * turned[1].conj().unsqueeze(0)).real.sum(-1)
+        attended.append(torch.softmax(products / 4**0.5, -1) @ values)
+    h = net.embed(x[:, 0]) + layer.output(torch.cat(attended, -1))
+    h = h + layer.narrow(torch.relu(layer.widen(layer.norm(h))))
+    torch.testing.assert_close(net.unroll(x)[0][:, 0], net.norm(h))
+    q, k = draw(4), draw(4, seed=3)
+    moved = [(rotated(q.expand(9, 4))[t] * rotated(k.expand(9, 4))[t + 2]).sum() for t in (0, 3, 6)]
+    torch.testing.assert_close(moved, [moved[0]] * 3)
+
+
 @pytest.mark.parametrize("name", CELLS)
 def test_restarts_are_nets_of_their_own_and_an_unroll_goes_on_where_it_stopped(name):
     cell = built(name, restarts=3)
@@ -189,6 +239,8 @@ def test_restarts_are_nets_of_their_own_and_an_unroll_goes_on_where_it_stopped(n
     (lambda: RNN(3, 0), "'hidden' is 0"),
     (lambda: RNN(3, 4, activation="relu"), "Unknown value for 'activation'"),
     (lambda: LSTM(3, 4, layers=0), "'layers' is 0"),
+    (lambda: VectorStackRNN(3, 4, width=0), "'width' is 0"),
+    (lambda: RotaryTransformer(3, 12, heads=4), "no multiple of 2 times 4 heads"),
     (lambda: Model.build("rnn", 4, share="all"), "no weights per operator"),
     (lambda: Model.build("tree_transformer", 40), "no multiple of 2 branches"),
     (lambda: Model.build("tree_transformer", 64, steps=0), "'steps' is 0"),
