@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from collections import Counter
-from dataclasses import asdict
 
 import pytest
 from each_case import assert_raises, cases
@@ -61,7 +60,7 @@ def test_settings_files_and_their_manifest_are_left_and_not_made_again(finished,
     assert sorted(contents(finished)) == [MANIFEST, "settings.json", "test.jsonl.gz", "train.jsonl.gz", "validation.jsonl.gz"]
     assert not [path for path in finished.iterdir() if path.is_dir()]
     manifest = json.loads((finished / MANIFEST).read_text())
-    assert manifest["preset"] == NAME and manifest["options"] == asdict(OPTIONS)
+    assert manifest["preset"] == NAME and manifest["options"] == OPTIONS.to_dict()
     for name, content in manifest["files"].items():
         counts = Counter((str(e.equation.depth), str(e.label)) for e in formats.read(finished / name))
         by_depth = content["by depth and label"].items()
