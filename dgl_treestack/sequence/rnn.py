@@ -1,6 +1,8 @@
 """The simple recurrent net (Elman): torch's own kernel, or a custom autograd function where gradients are clipped."""
 
 import itertools
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,8 +13,16 @@ from dgl_treestack.cells import Signals, State
 from dgl_treestack.plain_data import one_of
 from dgl_treestack.sequence._contract import SequenceCell, weight_gradient
 
-ACTIVATIONS = {"tanh": torch.tanh, "sigmoid": torch.sigmoid}
-SLOPES = {"tanh": lambda y: 1 - y * y, "sigmoid": lambda y: y * (1 - y)}  # derivatives in terms of the function's value
+ACTIVATIONS: dict[str, Callable[..., Tensor]] = {
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "relu": partial(torch.clamp, min=0.0),
+}
+SLOPES: dict[str, Callable[[Tensor], Tensor]] = {  # derivatives in terms of the function's value
+    "tanh": lambda y: 1 - y * y,
+    "sigmoid": lambda y: y * (1 - y),
+    "relu": lambda y: (y > 0).to(y),
+}
 
 
 class RNN(SequenceCell):
@@ -21,7 +31,7 @@ class RNN(SequenceCell):
         h_t = f(U x_t + R h_{t-1} + b)
 
     Shapes: h (H,), U (H, E), R (H, H), b (H,). f is tanh, for which torch has a kernel; the paper and the
-    authors' equation verifier have the `sigmoid`.
+    authors' equation verifier have the `sigmoid`, Delétang et al. 2023 `relu`.
     """
 
     U: nn.Parameter

@@ -17,6 +17,7 @@ from dgl_treestack.sequence.rotary_transformer import rotated
 CELLS = {
     "rnn": lambda **more: RNN(3, 4, **more),
     "rnn_sigmoid": lambda **more: RNN(3, 4, activation="sigmoid", **more),
+    "rnn_relu": lambda **more: RNN(3, 4, activation="relu", **more),
     "lstm": lambda **more: LSTM(3, 4, **more),
     "lstm_three_layers": lambda **more: LSTM(3, 4, layers=3, **more),
     "stack_rnn": lambda **more: StackRNN(3, 4, stacks=2, width=2, capacity=5, noop=True, recurrence="full", **more),
@@ -237,7 +238,7 @@ def test_restarts_are_nets_of_their_own_and_an_unroll_goes_on_where_it_stopped(n
     (lambda: StackRNN(3, 4, depth=3, capacity=2), "'capacity' is 2; it must be a whole number from 3"),
     (lambda: ListRNN(3, 4, capacity=3), "'capacity' is 3; it must be a whole number from 4"),
     (lambda: RNN(3, 0), "'hidden' is 0"),
-    (lambda: RNN(3, 4, activation="relu"), "Unknown value for 'activation'"),
+    (lambda: RNN(3, 4, activation="step"), "Unknown value for 'activation'"),
     (lambda: LSTM(3, 4, layers=0), "'layers' is 0"),
     (lambda: VectorStackRNN(3, 4, width=0), "'width' is 0"),
     (lambda: RotaryTransformer(3, 12, heads=4), "no multiple of 2 times 4 heads"),
