@@ -54,6 +54,7 @@ def test_native_code_has_the_numbers_of_topo(cache):
 
 
 @built
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # Python 3.12, in a process with threads
 def test_numbers_do_not_depend_on_threads(cache):
     """Levels of 300 and 700 rows: three pieces each, and a level of few rows. The last run is in a forked process."""
     cell = make("tree_smu", stack_size=3, dropout=0.2).train().float()
