@@ -168,8 +168,8 @@ def compile_here(program: torch.export.ExportedProgram, options: Mapping[str, An
     examples = [node.meta["val"] for node in module.graph.nodes if node.op == "placeholder"]  # with their symbolic sizes
     module.graph.set_codegen(torch.fx.graph.CodeGen())  # inputs one by one
     graph = torch.fx.GraphModule(module, module.graph)  # without what Inductor's cache cannot store
-    known = {name: value for name, value in options.items() if _has_option(name)}
-    return torch._inductor.compile(graph, examples, options=known)
+    options_of_this_torch = {name: value for name, value in options.items() if _has_option(name)}
+    return torch._inductor.compile(graph, examples, options=options_of_this_torch)
 
 
 def _has_option(name: str) -> bool:

@@ -69,9 +69,9 @@ class Case:
         generator = np.random.default_rng(0)
         self.batches = [generator.permutation(len(self.dataset))[:size] for _ in range(count)]
         record = recorded.recorder(self.device) or call_again
-        given = self.model, self.optimizer, OptimizerConfig(learning_rate=RATE), self.dataset, self.batches[:20]
+        arguments = self.model, self.optimizer, OptimizerConfig(learning_rate=RATE), self.dataset, self.batches[:20]
         build = (static.builder(self.device) or as_traced) if fused else None
-        self.step = RecordedStep(*given, lambda losses, _: losses.mean(), [], record=record, build=build)
+        self.step = RecordedStep(*arguments, lambda losses, _: losses.mean(), [], record=record, build=build)
         self.is_fused = self.step.plans[0].build is not None  # None where steps turned out not to compile
 
     def indices(self, i: int) -> recorded.Prepared | None:

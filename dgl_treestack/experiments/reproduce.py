@@ -47,10 +47,9 @@ def reproduce(
 ) -> int:
     """Train the missing runs of protocols, then write `<protocol>/table.md`, `.csv`, `records.parquet` and figures.
 
-    names: of protocols, or `all`. seeds: override the scale's; experiments in APART use the first. data: the
-    folder of the authors' equations. train: if false, only
-    finished runs are used. from_records: files `records.parquet` of earlier tables; their runs are not trained again. show:
-    called with the text of every table.
+    names: of protocols, or `all`. seeds: override the scale's; experiments in APART use the first. data: the folder of the
+    authors' equations. train: if false, only finished runs are used. from_records: files `records.parquet` of earlier tables;
+    their runs are not trained again. show: called with the text of every table.
 
     Returns the exit code. Raises ConfigurationError for an unknown protocol or scale, DataError for missing data.
     """

@@ -36,8 +36,12 @@ def draw_groups(groups: Mapping[str, Sequence[RunResult]]) -> Figure:
         for column, (title, linestyle) in WITHOUT_MODEL.items():
             shares = [mean(table, column, 100) for table in by_depth.values()]
             row[0].plot(list(by_depth), shares, **{**MAJORITY, "linestyle": linestyle, "label": title})
-        known = ", ".join(f"{title} {mean(blanks, column, 100):.1f} %" for column, (title, _) in WITHOUT_MODEL.items())
-        row[0].set(title=f"{row[0].get_title()}\n{known}", ylabel=f"share of {len(blanks):,} blanks (%)", ylim=(0, None))
+        shares_without_model = ", ".join(
+            f"{title} {mean(blanks, column, 100):.1f} %" for column, (title, _) in WITHOUT_MODEL.items()
+        )
+        row[0].set(
+            title=f"{row[0].get_title()}\n{shares_without_model}", ylabel=f"share of {len(blanks):,} blanks (%)", ylim=(0, None)
+        )
     draw_legend(figure, panels[0])
     return figure
 

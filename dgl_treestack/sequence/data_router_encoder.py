@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dgl_treestack.cells import CellSpec
-from dgl_treestack.sequence.transformer_encoder import DEPTH, AttentionEncoder, Layers, Loops, repeat
+from dgl_treestack.sequence.encoders import DEPTH
+from dgl_treestack.sequence.transformer_encoder import AttentionEncoder, Layers, Loops, repeat
 
 CLOSED = -3.0  # initial bias of the copy gate
 NEVER = -1e9  # score of a token that is not there

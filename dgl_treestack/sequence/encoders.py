@@ -23,8 +23,20 @@ from dgl_treestack.plain_data import number, whole
 from dgl_treestack.resources import Registry, read_module
 from dgl_treestack.sequence._tokens import SIGNS, Trees
 
+DEPTH = "depth"  # as many rounds or loops as a tree is deep
+
 MOST_PADDING = 4.0  # ratio of padded to real nodes, beyond which trees are encoded in groups of similar size
 NO_ENCODER = "Sequence and attention models have no number encoder: leave such equations out, or use a tree model."
+
+
+def draw_layers(module: nn.Module, generator: torch.Generator) -> None:
+    """Draw the matrices of a module by Glorot's uniform rule; biases are 0, scales of normalisation 1."""
+    for part in module.modules():
+        for name, parameter in part.named_parameters(recurse=False):
+            if parameter.dim() > 1:
+                nn.init.xavier_uniform_(parameter, generator=generator)
+            else:
+                nn.init.constant_(parameter, float(isinstance(part, nn.LayerNorm) and name == "weight"))
 
 
 class Encoder(nn.Module, abc.ABC):

@@ -12,9 +12,7 @@ from dgl_treestack.cells import CellSpec
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.plain_data import whole
 from dgl_treestack.sequence._tokens import Trees
-from dgl_treestack.sequence.encoders import Encoder
-
-DEPTH = "depth"
+from dgl_treestack.sequence.encoders import DEPTH, Encoder, draw_layers
 
 
 class GraphNetwork(Encoder):
@@ -81,14 +79,11 @@ class GraphNetwork(Encoder):
         """Draw the table and embeddings of edges from N(0, 1) and matrices by Glorot's uniform rule. Biases are 0, scales of
         normalisation 1."""
         super().reset_parameters(generator)
-        for module in self.modules():
-            for name, parameter in module.named_parameters(recurse=False):
-                if isinstance(module, nn.Embedding):
-                    nn.init.normal_(parameter, generator=generator)
-                elif parameter.dim() > 1 and parameter is not self.table:
-                    nn.init.xavier_uniform_(parameter, generator=generator)
-                elif parameter.dim() == 1:
-                    nn.init.constant_(parameter, float(isinstance(module, nn.LayerNorm) and name == "weight"))
+        for module in self.children():
+            if isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, generator=generator)
+            else:
+                draw_layers(module, generator)
 
 
 class GIN(GraphNetwork):

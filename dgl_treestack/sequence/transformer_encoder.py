@@ -14,11 +14,10 @@ from dgl_treestack.cells import CellSpec
 from dgl_treestack.errors import ConfigurationError, GraphError
 from dgl_treestack.plain_data import whole
 from dgl_treestack.sequence._tokens import Trees, prefix, preorder
-from dgl_treestack.sequence.encoders import Encoder
+from dgl_treestack.sequence.encoders import DEPTH, Encoder, draw_layers
 
 GROUPS, ROWS = 4, 32  # a batch is split by length into groups of about ROWS sequences, at least GROUPS of them
 FIRST, LAST = 0.5, 0.95  # initial decays; a decay near 0 would keep one step only
-DEPTH = "depth"
 
 Loops = int | Tensor  # of all sequences, or of each (K,), on the CPU
 
@@ -169,11 +168,7 @@ class AttentionEncoder(Encoder):
         Glorot's uniform rule. Biases are 0, scales of normalisation 1."""
         # Drawn from N(0, 1), tokens drowned the positions: x and y exchanged changed a vector by 0.1 %.
         nn.init.normal_(self.table, 0.0, self.hidden**-0.5, generator=generator)
-        for name, parameter in self.layers.named_parameters():
-            if parameter.dim() > 1:
-                nn.init.xavier_uniform_(parameter, generator=generator)
-            else:
-                nn.init.constant_(parameter, float("norm" in name and name.endswith("weight")))
+        draw_layers(self.layers, generator)
 
 
 class Transformer(AttentionEncoder):

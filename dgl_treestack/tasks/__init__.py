@@ -129,8 +129,10 @@ def build_heads(
     settings_of_task, heads, names = settings_of_task or {}, [], [kind.name for kind in kinds]
     faults = [f"Settings of a head: {unknown('task', name, names)}" for name in settings_of_task if name not in names]
     for kind in kinds:
-        given, allowed = settings_of_task.get(kind.name, {}), settings_of(kind)
-        faults += [f"Task {kind.name!r}: {unknown('setting of the head', key, allowed)}" for key in given if key not in allowed]
+        settings, allowed = settings_of_task.get(kind.name, {}), settings_of(kind)
+        faults += [
+            f"Task {kind.name!r}: {unknown('setting of the head', key, allowed)}" for key in settings if key not in allowed
+        ]
         if class_weights and "class_weights" not in allowed:
             faults.append(f"The task {kind.name!r} has no classes that 'model.class_weights' could weigh.")
         if kind.has_classes and not language.classes:
@@ -141,7 +143,7 @@ def build_heads(
         if faults:
             raise ConfigurationError(faults[0])
         common = {"slots": slots, "class_weights": class_weights, "classes": language.classes}
-        heads.append(kind(hidden, **{name: value for name, value in {**common, **given}.items() if name in allowed}))
+        heads.append(kind(hidden, **{name: value for name, value in {**common, **settings}.items() if name in allowed}))
     return heads
 
 

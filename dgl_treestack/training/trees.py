@@ -216,9 +216,9 @@ class TreeObjective(Objective):
             fault = f"The optimizer is {config.optimizer.method}."
         elif config.engine == "topo" or self.world.size > 1:
             fault = "The engine is topo." if config.engine == "topo" else "Several processes share a batch."
-        given = self.model.train(), self.optimizer, config.optimizer, self.train_set, samples, self.loss, self.undecayed
+        arguments = self.model.train(), self.optimizer, config.optimizer, self.train_set, samples, self.loss, self.undecayed
         build = None if config.compile == "off" else builder(self.device)
-        make = partial(RecordedStep, *given, targets=self.targets, build=build)
+        make = partial(RecordedStep, *arguments, targets=self.targets, build=build)
         return recorded.attempt(self.device, f"{self.run.folder.name}: training", make, fault)
 
     def loss(self, losses: Tensor, positions: Tensor) -> Tensor:

@@ -237,7 +237,7 @@ def test_equal_kernels_have_equal_cache_keys():
     def keys(cell):
         """Of both kernels for two children."""
         step = TracedStep(cell, Form(2, False, ()), torch.float64, torch.device("cpu"))
-        return kernels._cache_key(step, False), kernels._cache_key(step, True)
+        return kernels.cache_key(step, False), kernels.cache_key(step, True)
 
     class Own(TreeRNN):
         pass

@@ -12,7 +12,7 @@ from dgl_treestack import Equation, Example, Model
 from dgl_treestack.cells.memory import stack
 from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.sequence import LSTM, RNN, ListRNN, RotaryTransformer, SequenceCell, StackRNN, VectorStackRNN
-from dgl_treestack.sequence.rotary_transformer import rotated
+from dgl_treestack.sequence.transformer_encoder import rotate, sinusoidal
 
 CELLS = {
     "rnn": lambda **more: RNN(3, 4, **more),
@@ -192,24 +192,26 @@ def test_attention_with_rotary_positions_depends_on_distances_alone():
     """Against complex numbers, whose angles are those of the paper, token by token; and a sequence moved is the same."""
     net = RotaryTransformer(3, 8, layers=1, heads=2).double()
     net.reset_parameters(torch.Generator().manual_seed(0))
-    x, (layer,) = draw(6, 1, 3), net.layers
-    n = layer.attention_norm(net.embed(x[:, 0]))
-    attended = []
+    x, (layer,) = draw(6, 1, 3), net.layers.layers
+    attention, attended = layer.self_attn, []
+    n = layer.norm1(net.embed(x[:, 0]))
+    of_heads = torch.nn.functional.linear(n, attention.in_proj_weight, attention.in_proj_bias).chunk(3, dim=1)
     for head in range(2):
         columns = slice(4 * head, 4 * head + 4)
-        queries, keys, values = (map_(n)[:, columns] for map_ in (layer.queries, layer.keys, layer.values))
+        queries, keys, values = (projected[:, columns] for projected in of_heads)
         turned = []
         for vectors in (queries, keys):
-            pairs = torch.complex(vectors[:, :2], vectors[:, 2:])
+            pairs = torch.complex(vectors[:, ::2], vectors[:, 1::2])
             angles = torch.tensor([[t * 10_000 ** (-i / 2) for i in range(2)] for t in range(6)]).double()
             turned.append(pairs * torch.polar(torch.ones_like(angles), angles))
         products = (turned[0].unsqueeze(1) * turned[1].conj().unsqueeze(0)).real.sum(-1)
         attended.append(torch.softmax(products / 4**0.5, -1) @ values)
-    h = net.embed(x[:, 0]) + layer.output(torch.cat(attended, -1))
-    h = h + layer.narrow(torch.relu(layer.widen(layer.norm(h))))
-    torch.testing.assert_close(net.unroll(x)[0][:, 0], net.norm(h))
-    q, k = draw(4), draw(4, seed=3)
-    moved = [(rotated(q.expand(9, 4))[t] * rotated(k.expand(9, 4))[t + 2]).sum() for t in (0, 3, 6)]
+    h = net.embed(x[:, 0]) + attention.out_proj(torch.cat(attended, -1))
+    h = h + layer.linear2(torch.relu(layer.linear1(layer.norm2(h))))
+    torch.testing.assert_close(net.unroll(x)[0][:, 0], net.layers.norm(h))
+    sine, cosine = sinusoidal(9, 4).double().unflatten(-1, (-1, 2)).unbind(-1)
+    q, k = (rotate(vector.expand(9, 4), sine, cosine) for vector in (draw(4), draw(4, seed=3)))
+    moved = [(q[t] * k[t + 2]).sum() for t in (0, 3, 6)]
     torch.testing.assert_close(moved, [moved[0]] * 3)
 
 

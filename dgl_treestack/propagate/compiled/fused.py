@@ -63,7 +63,7 @@ class FusedStep:
             sizes = [{0: n * nodes if n > 1 else nodes if n else rows} for n in per_node]
             sizes += [{0: nodes}] * (len(examples) - len(sizes)) + [{}] * len(_given(operands))
             examples += _given(operands)
-            graph, used = kernels._trace(partial(self._step, traced, operands, is_backward, split), examples, per_node)
+            graph, used = kernels.trace(partial(self._step, traced, operands, is_backward, split), examples, per_node)
             if not is_backward:
                 self.gathered = _gather(graph, used, len(shapes), arity)
             self.functions.append(build(graph, [examples[i] for i in used], [sizes[i] for i in used]))
@@ -77,8 +77,8 @@ class FusedStep:
         self, traced: TracedStep, operands: Sequence[Operands], is_backward: bool, split: int, tensors: list[Tensor]
     ) -> list[Tensor]:
         end = len(tensors) - len(_given(operands))
-        given = iter(tensors[end:])
-        of_calls = [[None if part is None else next(given) for part in of_call] for of_call in operands]
+        remaining_operands = iter(tensors[end:])
+        of_calls = [[None if part is None else next(remaining_operands) for part in of_call] for of_call in operands]
 
         def linear(x: Tensor, call: int, width: int, transposed: bool) -> Tensor:
             weight, bias, maps = of_calls[call]
@@ -143,7 +143,7 @@ class FusedStepper(StaticStepper):
                 form = Form(frontier.arity, work.inputs is not None, tuple(work.noise))
                 traced = TracedStep(work.cell, form, work.arena.dtype, work.arena.device, _shape_alone)
                 operands = self._operands(traced.products, frontier)
-                key = kernels._cache_key(traced, False), build, *(part.shape for part in _given(operands))
+                key = kernels.cache_key(traced, False), build, *(part.shape for part in _given(operands))
                 step = _STEPS.get(key) or FusedStep(traced, operands, build)
                 if key[0] is not None:  # a cell of this package
                     _STEPS[key] = step

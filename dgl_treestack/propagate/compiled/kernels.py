@@ -43,7 +43,7 @@ def eager(step: TracedStep, backward: bool) -> Any:
 
 def compiled(step: TracedStep, backward: bool) -> Any:
     """A step, or its gradient, as a `Graph` of native code for any number of rows and nodes: cached, or traced and compiled."""
-    library, key = native(), _cache_key(step, backward)
+    library, key = native(), cache_key(step, backward)
 
     def build() -> tuple[Path, list[int]]:
         return _compile(step.backward if backward else step.forward, *step.examples(backward=backward))
@@ -86,7 +86,7 @@ def _load(library: Any, path: Path, used: list[int], cell: nn.Module) -> Any:
         return graphs[-1][1]
 
 
-def _cache_key(step: TracedStep, backward: bool) -> str | None:
+def cache_key(step: TracedStep, backward: bool) -> str | None:
     """The cache key of a kernel, computed without tracing it; None if the cell's code is not from this package.
 
     It depends on the package's sources, the class and settings of the cell, the form of the step, dtype and platform.
@@ -114,7 +114,7 @@ def _sources() -> str:
     return checksum.hexdigest()
 
 
-def _trace(function: Any, examples: list[Tensor], rows_per_node: list[int]) -> tuple[torch.fx.GraphModule, list[int]]:
+def trace(function: Any, examples: list[Tensor], rows_per_node: list[int]) -> tuple[torch.fx.GraphModule, list[int]]:
     """The graph of a function without dead code, and the indices of the inputs that it uses."""
     nodes = next(len(example) // rows for example, rows in zip(examples, rows_per_node, strict=True) if rows)
     by_row = RowByRow(_torch.trace(function, examples, symbolic=False), nodes)
@@ -136,7 +136,7 @@ def _trace(function: Any, examples: list[Tensor], rows_per_node: list[int]) -> t
 
 def _compile(function: Any, examples: list[Tensor], rows_per_node: list[int]) -> tuple[Path, list[int]]:
     """Return the file with the native code of a function, and the indices of the inputs that it uses."""
-    graph, used = _trace(function, examples, rows_per_node)
+    graph, used = trace(function, examples, rows_per_node)
     nodes, rows = Dim("nodes", min=1), Dim("rows", min=1)
     dynamic = [{0: n * nodes if n > 1 else nodes if n else rows} for n in (rows_per_node[i] for i in used)]
     examples = [examples[i] for i in used]
