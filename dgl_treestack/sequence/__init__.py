@@ -10,6 +10,7 @@ from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.sequence._contract import LARGEST as LARGEST
 from dgl_treestack.sequence._contract import ActingCell as ActingCell
 from dgl_treestack.sequence._contract import SequenceCell as SequenceCell
+from dgl_treestack.sequence._contract import draw_as_layer as draw_as_layer
 from dgl_treestack.sequence._contract import draw_summed as draw_summed
 from dgl_treestack.sequence.list_rnn import ListRNN as ListRNN
 from dgl_treestack.sequence.lstm import LSTM as LSTM

@@ -19,6 +19,7 @@ from dgl_treestack.cells import Shape, Signals, State
 from dgl_treestack.plain_data import number, whole
 
 EMPTY = -1.0  # content of an empty cell of a memory in the authors' program
+SIGMOID_GAIN = 4.0  # see `draw_as_layer`
 LARGEST = 50.0  # the authors' program clamps the arguments of sigmoids to this magnitude
 
 
@@ -157,6 +158,18 @@ class ActingCell(SequenceCell):
         """Draw all initial values as the authors' program does."""
         for parameter in self.parameters():
             draw_summed(parameter, generator)
+
+
+def draw_as_layer(cell: SequenceCell, generator: torch.Generator) -> None:
+    """Draw the parameters of a cell within a larger net: as the cell does, times 4 if its h are sigmoids.
+
+    A sigmoid's slope is a quarter of tanh's (Glorot & Bengio 2010): without the factor only the last tokens have an effect, and
+    a Stack RNN stays at chance.
+    """
+    cell.reset_parameters(generator)
+    if cell.positive:
+        for parameter in cell.parameters():
+            parameter.data.mul_(SIGMOID_GAIN)
 
 
 def draw_summed(weight: Tensor, generator: torch.Generator) -> None:

@@ -13,7 +13,6 @@ from dgl_treestack.sequence._tokens import Trees, prefix
 from dgl_treestack.sequence.encoders import Encoder
 
 WIDE, GROUPS = 100, 4  # on a CPU, an LSTM of this width or more reads groups of similar length: padding costs more
-SIGMOID_GAIN = 4.0  # a sigmoid's slope is a quarter of tanh's
 
 
 class SequenceEncoder(Encoder):
@@ -55,10 +54,7 @@ class SequenceEncoder(Encoder):
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw the table from N(0, 1) and the cell's parameters as the cell does, times 4 if its h are sigmoids."""
         super().reset_parameters(generator)
-        self.cell.reset_parameters(generator)
-        if self.cell.positive:
-            for parameter in self.cell.parameters():
-                parameter.data.mul_(SIGMOID_GAIN)
+        sequence.draw_as_layer(self.cell, generator)
 
 
 _STACKS = {"cell": "stack_rnn", "stacks": 10, "noop": True, "recurrence": "full", "capacity": 64}

@@ -17,7 +17,7 @@ from dgl_treestack.processes import Watch
 from dgl_treestack.runs.configuration import ScheduleConfig
 from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.sequence_configuration import TransductionConfig
-from dgl_treestack.sequence import RotaryTransformer, SequenceCell
+from dgl_treestack.sequence import RotaryTransformer, SequenceCell, draw_as_layer
 from dgl_treestack.training.objective import Counts, Objective, Progress, optimizer_tensors, restore_optimizer
 
 
@@ -29,8 +29,11 @@ class Transducer(nn.Module):
         self.reader, self.output = reader, nn.Linear(reader.hidden, answers)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Initialise the reader by its own rule, V and b from U(-1 / sqrt(H), 1 / sqrt(H))."""
-        self.reader.reset_parameters(generator)
+        """Initialise a cell as a layer of a net, another reader by its own rule, V and b from U(-1 / sqrt(H), 1 / sqrt(H))."""
+        if isinstance(self.reader, SequenceCell):
+            draw_as_layer(self.reader, generator)
+        else:
+            self.reader.reset_parameters(generator)
         bound = self.reader.hidden**-0.5
         for parameter in self.output.parameters():
             nn.init.uniform_(parameter, -bound, bound, generator=generator)
