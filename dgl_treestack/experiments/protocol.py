@@ -118,7 +118,7 @@ def protocols() -> dict[str, Protocol]:
 
     In a file, `printed` has the columns of the numbers in lists `paper`, a number is [mean, standard deviation] or the mean
     alone, and a column with `metrics` is one for each of them, titled `<title> <metric>`. A row with a `grid`, key -> values,
-    is one for every combination, labelled `<label>, <value>, ...`.
+    is one for every combination, labelled `<label>, <value>, ...`; then come its `points`, lists of a value for each key.
     """
     protocol_of = {}
     for path in sorted(FOLDER.glob("protocols/*.toml")):
@@ -129,7 +129,7 @@ def protocols() -> dict[str, Protocol]:
             numbers = paper if isinstance(paper, dict) else dict(zip(printed, paper, strict=False))
             pairs = {title: tuple(number) if isinstance(number, list) else (number, None) for title, number in numbers.items()}
             grid, label, changes = entry.pop("grid", {}), entry.pop("label"), entry.pop("changes", {})
-            for values in itertools.product(*grid.values()):
+            for values in itertools.chain(itertools.product(*grid.values()), entry.pop("points", ())):
                 label_of_point = ", ".join([label, *map(str, values)])
                 changes_of_point = changes | dict(zip(grid, values, strict=True))
                 rows.append(Row(label_of_point, **entry, changes=changes_of_point, paper=pairs))
