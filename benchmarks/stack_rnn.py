@@ -53,7 +53,7 @@ def _updates(kind: type[AutogradLearner] | type[StackLearner], settings: Setting
     net = Net(StackRNN(2, settings.hidden, restarts=restarts, **shape))
     net.reset_parameters(torch.Generator().manual_seed(0))
     streams = Streams(tasks()["anbn"], restarts, np.random.default_rng(0))
-    streams.largest = [19] * len(streams.tokens)
+    streams.largest = 19
     learner, optimizer = kind(net), torch.optim.SGD(net.parameters(), 0.1)
     learner.begin()
     for _ in range(50 // new):  # fill the window

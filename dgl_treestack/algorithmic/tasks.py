@@ -17,7 +17,7 @@ class SequenceTask(abc.ABC):
     next_is_scored: whether the first token of the following sequence is determined as well, and has to be predicted.
     only_scored: whether nets are trained on the scored tokens only.
     remembers: whether arbitrary words must be stored; nets are then larger and trained longer.
-    noop: whether nets have the no-op. patient: whether sizes grow only as fast as a net learns them.
+    noop: whether nets have the no-op.
     """
 
     name: str
@@ -30,7 +30,6 @@ class SequenceTask(abc.ABC):
     only_scored = False
     remembers = False
     noop = False
-    patient = False
     varied = True
 
     @abc.abstractmethod
@@ -101,7 +100,7 @@ class Addition(SequenceTask):
     name, title, symbols = "addition", "binary addition", "+=.01"
     start, determined_after = DOT, EQUALS
     smallest, next_is_scored, only_scored = 0, False, True
-    remembers, noop, patient = True, True, True
+    remembers, noop = True, True
 
     def draw(self, n: int, generator: np.random.Generator) -> list[int]:
         first, numbers = int(generator.integers(0, n + 1)), []

@@ -14,35 +14,37 @@ from torch.nn import functional
 from dgl_treestack._torch import numpy_generator
 from dgl_treestack.algorithmic.learner import AutogradLearner, Chunk, Net, StackLearner
 from dgl_treestack.algorithmic.tasks import SequenceTask
+from dgl_treestack.propagate.compiled.library import unavailable
 from dgl_treestack.runs.sequence_configuration import StreamRecipe
 from dgl_treestack.sequence import ActingCell, StackRNN
 
-STRIDE = 200  # updates between two comparisons of a net's loss with the goal
 VALIDATED = range(2, 20)  # sizes of the sequences on which restarts are selected
 NO_NUMBER = 99.0  # the entropy of nets that have diverged
 _FIRST_BETA, _LAST_RATE = 1.2, 0.01
+LEAST_RATE = 1e-5  # of restarts whose rates are halved; training ends below it, as in the authors' program
 
 
 class Streams:
-    """Infinite streams of a task, without a gap between sequences. `largest`, one per stream, may be changed at any time: the
-    size of a new sequence is drawn uniformly from the task's smallest size to `largest`.
+    """Infinite streams of a task, without a gap between sequences. The size of a new sequence is drawn uniformly from the
+    task's smallest size to `largest`, which may be changed at any time.
 
     A stream begins with the task's `start`, as if a sequence had just ended.
     """
 
     def __init__(self, task: SequenceTask, restarts: int, generator: np.random.Generator):
-        self.task, self.generator, self.largest = task, generator, [task.smallest] * restarts
+        self.task, self.generator, self.largest = task, generator, task.smallest
         self.tokens: list[list[int]] = [[task.start] for _ in range(restarts)]
         self.counted: list[list[bool]] = [[False] for _ in range(restarts)]
 
     def take(self, length: int) -> Chunk:
-        """Return the next tokens of all streams."""
-        for tokens, counted, largest in zip(self.tokens, self.counted, self.largest, strict=True):
-            while len(tokens) <= length:
-                n = int(self.generator.integers(self.task.smallest, largest + 1))
+        """Return the next tokens of all streams; of a single one with length 0, up to the next target with a weight."""
+        for tokens, counted in zip(self.tokens, self.counted, strict=True):
+            while len(tokens) <= length or not (length or True in counted[1:]):
+                n = int(self.generator.integers(self.task.smallest, self.largest + 1))
                 sequence = self.task.draw(n, self.generator)
                 tokens += sequence
                 counted += self.task.scored(sequence) if self.task.only_scored else [True] * len(sequence)
+        length = length or self.counted[0].index(True, 1)
         rows = torch.tensor([tokens[: length + 1] for tokens in self.tokens]).T
         weights = torch.tensor([counted[1 : length + 1] for counted in self.counted], dtype=torch.float32).T
         for tokens, counted in zip(self.tokens, self.counted, strict=True):
@@ -50,70 +52,72 @@ class Streams:
         return Chunk(rows[:-1].contiguous(), rows[1:].contiguous(), weights.contiguous())
 
 
-class Curriculum:
-    """The largest size of every restart's sequences, in `sizes`, from `smallest` to `largest`.
-
-    Without a goal all sizes grow linearly over `updates`. With a goal the size of each restart grows on its own, by one
-    whenever its loss per weighted token was below the goal over the last 200 updates.
-    """
-
-    def __init__(self, smallest: int, largest: int, updates: float, restarts: int, goal: float = 0.0):
-        self.smallest, self.largest, self.updates, self.goal = smallest, largest, updates, goal
-        self.sizes = [smallest if goal or updates else largest] * restarts
-        self.losses, self.counted, self.done = torch.zeros(restarts), torch.zeros(restarts), 0
-
-    def note(self, losses: Tensor, counted: Tensor) -> None:
-        """Record an update: the summed losses (R,) and the number of weighted tokens (R,)."""
-        self.done += 1
-        if not self.goal:
-            share = min(1.0, self.done / self.updates) if self.updates else 1.0
-            self.sizes = [round(self.smallest + share * (self.largest - self.smallest))] * len(self.sizes)
-            return
-        self.losses, self.counted = self.losses + losses, self.counted + counted
-        if self.done % STRIDE == 0:
-            reached = (self.losses < self.goal * self.counted).tolist()
-            self.sizes = [min(size + ready, self.largest) for size, ready in zip(self.sizes, reached, strict=True)]
-            self.losses, self.counted = torch.zeros_like(losses), torch.zeros_like(counted)
-
-
 class Phase:
     """The training of restarts by one recipe, in segments: at the start of each, memories are empty and streams begin anew.
 
-    The same seed draws the same sequences.
+    The same seed draws the same sequences. Without a compiler for native code gradients come from autograd, whose last digits
+    differ. With `halving`: `shares` (R,) are the rates of the restarts as parts of the recipe's, `least` (R,) their least
+    entropies, and `best` the parameters that had those.
     """
 
     def __init__(self, task: SequenceTask, net: Net, recipe: StreamRecipe, seed: int):
-        self.task, self.net, self.recipe, restarts = task, net, recipe, net.cell.restarts or 1
-        self.learner = StackLearner(net) if StackLearner.supports(net.cell) else AutogradLearner(net)
+        self.task, self.net, self.recipe, self.seed, restarts = task, net, recipe, seed, net.cell.restarts or 1
+        is_native = StackLearner.supports(net.cell) and not unavailable()
+        self.learner = StackLearner(net) if is_native else AutogradLearner(net)
+        self.shares, self.least = torch.ones(restarts), torch.full((restarts,), math.inf)
+        self.best = {name: parameter.detach().clone() for name, parameter in net.named_parameters()} if recipe.halving else {}
         self.generator = numpy_generator(seed, f"{task.name}, {recipe.beta}")
-        growing = recipe.curriculum * recipe.updates
-        self.curriculum = Curriculum(max(task.smallest, 2), recipe.largest, growing, restarts, recipe.goal)
         self.optimizer = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[recipe.optimizer](net.parameters(), lr=recipe.rate)
         self.segments = math.ceil(recipe.updates / recipe.segment)
 
     def train(self, segment: int) -> tuple[float, int]:
         """Make the updates of a segment. Returns the sum of the losses of all restarts, and the number of weighted tokens."""
         recipe, cell = self.recipe, self.net.cell
-        streams = Streams(self.task, cell.restarts or 1, self.generator)
+        if recipe.halving and (self.shares * recipe.rate < LEAST_RATE).all():
+            return 0.0, 0
+        restarts, smallest = cell.restarts or 1, max(self.task.smallest, 2)
+        streams = Streams(self.task, restarts if recipe.tokens else 1, self.generator)
         self.learner.begin()
-        total, counted = 0.0, 0.0
+        is_halved = bool((self.shares < 1).any())
+        total, counted, is_last = torch.zeros(restarts), torch.zeros(restarts), segment == self.segments - 1
         for update in range(segment * recipe.segment, min((segment + 1) * recipe.segment, recipe.updates)):
             progress = update / recipe.updates
             if recipe.stages > 1 and isinstance(cell, ActingCell):
                 stage = min(recipe.stages - 1, math.floor(progress * recipe.stages))
                 cell.beta = _FIRST_BETA * (recipe.beta / _FIRST_BETA) ** (stage / (recipe.stages - 1))
-            falling = max(0.0, (progress - recipe.steady) / (1 - recipe.steady))
+            falling = 0.0 if recipe.halving else max(0.0, (progress - recipe.steady) / (1 - recipe.steady))
             self.optimizer.param_groups[0]["lr"] = recipe.rate * _LAST_RATE**falling
-            streams.largest = self.curriculum.sizes
+            grown = min(1.0, progress / recipe.curriculum) if recipe.curriculum else 1.0
+            streams.largest = round(smallest + grown * (recipe.largest - smallest))
             chunk = streams.take(recipe.tokens)
+            if not recipe.tokens:
+                chunk = Chunk(*(values.repeat(1, restarts) for values in (chunk.inputs, chunk.targets, chunk.weights)))
             losses, weights = self.learner.learn(chunk), chunk.weights.sum(0)
-            self.curriculum.note(losses, weights)
+            if is_halved:
+                for parameter in self.net.parameters():
+                    parameter.grad *= self.shares[:, None, None]  # type: ignore[operator]
             self.optimizer.step()
-            total += losses[losses.isfinite()].sum().item()  # without restarts that have diverged
-            counted += weights[losses.isfinite()].sum().item()
-        if segment == self.segments - 1 and recipe.stages > 1 and isinstance(cell, ActingCell):
+            total += losses
+            counted += weights
+        if recipe.halving and (is_last or (segment + 1) % recipe.halving == 0):
+            self._validate(is_last or (segment + 1) * recipe.segment >= recipe.steady * recipe.updates)
+        if is_last and recipe.stages > 1 and isinstance(cell, ActingCell):
             cell.beta = recipe.beta
-        return total, round(counted)
+        finite = total.isfinite()  # without restarts that have diverged
+        return total[finite].sum().item(), round(counted[finite].sum().item())
+
+    @torch.no_grad()
+    def _validate(self, is_late: bool) -> None:
+        """Note the best parameters; if it is late, halve the rates of restarts that are not better, and restore their best."""
+        entropies = entropy(self.task, self.net, self.seed)
+        is_better = entropies < self.least
+        self.least = torch.where(is_better, entropies, self.least)
+        for name, parameter in self.net.named_parameters():
+            self.best[name][is_better] = parameter[is_better]
+            if is_late:
+                parameter.copy_(self.best[name])
+        if is_late:
+            self.shares[~is_better] /= 2
 
 
 @torch.no_grad()

@@ -58,9 +58,12 @@ class TextConfig(Named):
 class StreamRecipe:
     """How restarts are trained.
 
-    updates: the number of updates, each with `tokens` new tokens. largest: the largest size of sequences, reached after a share
-    `curriculum` of the updates, linearly, or with a `goal` as `Curriculum` says. rate: the learning rate, constant for a share
-    `steady` of the updates, then falling to a hundredth. segment: the number of updates after which memories are emptied and
+    updates: the number of updates, each with `tokens` new tokens; with 0, with those up to the next one that is trained, of one
+    stream that all restarts read. largest: the largest size of sequences, reached after a share
+    `curriculum` of the updates, linearly. rate: the learning rate, constant for a share
+    `steady` of the updates, then falling to a hundredth. halving: with it, the rate does not fall so; after every so many
+    segments each restart is validated, and if it is not better than ever its rate is halved, once the share `steady` is over,
+    and its best weights are restored. segment: the number of updates after which memories are emptied and
     new streams begin. beta: the sharpness of actions at the end of rounding, raised in `stages` from 1.2, each a fixed factor
     above the one before.
     """
@@ -71,8 +74,8 @@ class StreamRecipe:
     rate: float = 0.1
     largest: int = 19
     curriculum: float = 0.5
-    goal: float = 0.0
     steady: float = 0.65
+    halving: int = 0
     segment: int = 20
     beta: float = 1.0
     stages: int = 1
@@ -102,7 +105,8 @@ class StreamConfig(Named):
 
     kind: ClassVar[str] = "run on an algorithmic task"
     ranges = (
-        ("restarts checkpoint_steps recipe.updates recipe.tokens recipe.segment recipe.stages", 1, math.inf),
+        ("restarts checkpoint_steps recipe.updates recipe.segment recipe.stages", 1, math.inf),
+        ("recipe.tokens recipe.halving", 0, math.inf),
         ("recipe.rate", ABOVE_0, math.inf),
     )
 

@@ -122,20 +122,18 @@ class StreamObjective(Objective):
         return records.of_columns({key: [row[key] for row in rows] for key in rows[0]})
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        curriculum, parameters = self.phase.curriculum, dict(self.model.named_parameters())
-        tensors = {"losses": curriculum.losses, "counted": curriculum.counted}
+        parameters = dict(self.model.named_parameters())
+        tensors = {"shares": self.phase.shares, "least": self.phase.least}
+        tensors |= {f"best/{name}": value for name, value in self.phase.best.items()}
         values = {
             "generator": self.phase.generator.bit_generator.state,
-            "sizes": curriculum.sizes,
-            "done": curriculum.done,
             "beta": self.model.cell.beta if isinstance(self.model.cell, ActingCell) else None,
         }
         return optimizer_tensors(self.phase.optimizer, parameters) | tensors, values
 
     def restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
-        curriculum = self.phase.curriculum
-        curriculum.losses, curriculum.counted = tensors["losses"], tensors["counted"]
-        curriculum.sizes, curriculum.done = values["sizes"], values["done"]
+        self.phase.shares, self.phase.least = tensors["shares"], tensors["least"]
+        self.phase.best = {name: tensors[f"best/{name}"] for name in self.phase.best}
         self.phase.generator.bit_generator.state = values["generator"]
         if isinstance(self.model.cell, ActingCell):
             self.model.cell.beta = values["beta"]

@@ -34,7 +34,7 @@ def test_by_hand_is_what_autograd_finds(noop, beta):
     net = stack_net(noop=noop)
     net.cell.beta = beta
     streams = Streams(tasks()["anbmcnm"], RESTARTS, np.random.default_rng(1))
-    streams.largest = [6] * len(streams.tokens)
+    streams.largest = 6
     hand, plain = StackLearner(net, window=20), AutogradLearner(net, window=20)
     plain.begin()
     for length in (5, 10, 20):
@@ -75,7 +75,7 @@ def test_error_signals_are_clipped_by_both(monkeypatch):
 def test_streams_are_sequences_without_gaps():
     task = tasks()["anbncn"]
     streams = Streams(task, 2, np.random.default_rng(0))
-    streams.largest = [4] * len(streams.tokens)
+    streams.largest = 4
     first, second = streams.take(7), streams.take(40)
     assert first.inputs[0].tolist() == [2, 2], "the last symbol of the alphabet"
     assert torch.equal(first.targets[-1], second.inputs[0]) and torch.equal(second.inputs[1:], second.targets[:-1])
@@ -85,11 +85,14 @@ def test_streams_are_sequences_without_gaps():
     assert all(piece in ("abc", "aabbcc", "aaabbbccc", "aaaabbbbcccc") for piece in pieces[:-1])
     assert set(first.weights.flatten().tolist()) == {1.0}
     addition = Streams(tasks()["addition"], 1, np.random.default_rng(0))
-    addition.largest = [5] * len(addition.tokens)
+    addition.largest = 5
     chunk = addition.take(60)
     text = "".join("+=.01"[target] for target in chunk.targets[:, 0])
     counted = re.sub(r"=([01]*\.?)", lambda found: "=" + "x" * len(found[1]), text)
     assert [symbol == "x" for symbol in counted] == chunk.weights[:, 0].bool().tolist()
+    for _ in range(9):
+        weights = addition.take(0).weights[:, 0]
+        assert weights[-1] == 1 == weights.sum(), "up to the next token of an answer"
 
 
 def test_a_net_whose_old_tokens_cannot_be_skipped_is_learned_by_autograd():

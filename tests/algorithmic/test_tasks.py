@@ -12,7 +12,7 @@ from dgl_treestack._torch import torch_generator
 from dgl_treestack.algorithmic import training as testing
 from dgl_treestack.algorithmic.learner import Net
 from dgl_treestack.algorithmic.tasks import tasks
-from dgl_treestack.algorithmic.training import NO_NUMBER, Curriculum, entropy
+from dgl_treestack.algorithmic.training import NO_NUMBER, entropy
 from dgl_treestack.sequence import SequenceCell, StackRNN
 
 FORMS = {
@@ -111,17 +111,3 @@ def test_nets_that_have_diverged_are_never_chosen():
     net.V.data[0] = float("nan")
     entropies = entropy(task, net, 0)
     assert entropies[0] == NO_NUMBER > entropies[1] and int(entropies.argmin()) == 1
-
-
-def test_sizes_grow_with_time_or_with_what_is_learned():
-    linear = Curriculum(2, 6, 8, 3)
-    sizes = []
-    for _ in range(10):
-        linear.note(torch.ones(3), torch.ones(3))
-        sizes.append(linear.sizes[0])
-    assert sizes == [2, 3, 4, 4, 4, 5, 6, 6, 6, 6]
-    assert Curriculum(2, 6, 0, 2).sizes == [6, 6]
-    by_goal = Curriculum(2, 3, 8, 3, goal=0.5)
-    for _ in range(400):
-        by_goal.note(torch.tensor([0.9, 1.1, 0.9]), torch.tensor([2.0, 2.0, 2.0]))
-    assert by_goal.sizes == [3, 2, 3], "one a stretch, no further than the largest"

@@ -156,7 +156,7 @@ def test_a_run_killed_between_its_last_answers_and_its_checkpoint(tmp_path, monk
     assert [row["learning_rate"] for row in again.read_metrics()] == [0.1, 0.02], "those of their epochs"
     again.done.unlink()
     checkpoint = read_weights(again.last)
-    for damage in ("generator", "losses"):
+    for damage in ("generator", "least"):
         tensors, description = copy.deepcopy(checkpoint)
         tensors.pop(f"objective/{damage}", None)
         description["objective"].pop(damage, None)

@@ -1,12 +1,14 @@
-"""csrc/sweep.cpp as a Python module, with the custom operator `treestack::linear`."""
+"""csrc/sweep.cpp as a Python module, with the custom operator `treestack::linear`; and other native code without torch."""
 
+import ctypes
 import importlib.util
 import logging
 import platform
 import subprocess
 import sys
 import sysconfig
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -72,18 +74,36 @@ def native() -> Any:
 
 
 def _build(folder: Path) -> Path:
-    if reason := unavailable():
-        raise ConfigurationError(f"Native code cannot be compiled: {reason}. Use the engine 'levels'.")
     # 25 s, once. Kernels need the compiler anyway, Inductor finds it, and pybind11 comes with torch: no new dependency.
     logger.info("compiling the native library")
-    torch_folder, file = Path(torch.__file__).parent, folder / "native.so"
+    torch_folder = Path(torch.__file__).parent
     include = torch_folder / "include"
     folders = [f"-I{include}", f"-I{include / 'torch/csrc/api/include'}", f"-I{PYTHON}", f"-L{torch_folder / 'lib'}"]
     # As torch was built, or the linker does not find its symbols.
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
-    libraries = ["-ltorch", "-ltorch_cpu", "-ltorch_python", "-lc10"]
-    command = [str(_torch.cpp_compiler()), *FLAGS, abi, str(SOURCES[0]), "-o", str(file), *folders, *libraries]
+    return _compile(SOURCES[0], [abi, *folders, "-ltorch", "-ltorch_cpu", "-ltorch_python", "-lc10"], folder)
+
+
+@cache
+def plain(source: Path) -> ctypes.CDLL:
+    """A library of C++ that needs neither torch nor Python, compiled if it is not cached: a second or two.
+
+    Raises ConfigurationError if it cannot be compiled.
+    """
+    # Sums of products in vectors, in another order than written; not -ffast-math, which changes all arithmetic of a process.
+    options = ["-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-fno-math-errno"]
+    if torch.backends.cpu.get_cpu_capability().startswith("AVX"):
+        options.append("-march=x86-64-v3")
+    key = digest(source.read_text(), platform_key(), FLAGS, options)
+    return ctypes.CDLL(str(cached(key, ".so", partial(_compile, source, options))))
+
+
+def _compile(source: Path, options: Sequence[str], folder: Path) -> Path:
+    if reason := unavailable():
+        raise ConfigurationError(f"Native code cannot be compiled: {reason}. Use the engine 'levels'.")
+    file = folder / "native.so"
+    command = [str(_torch.cpp_compiler()), *FLAGS, str(source), "-o", str(file), *options]
     process = subprocess.run(command, capture_output=True, text=True)
     if process.returncode:
-        raise ConfigurationError(f"{SOURCES[0].name} cannot be compiled here; use the engine 'levels'.\n{process.stderr}")
+        raise ConfigurationError(f"{source.name} cannot be compiled here; use the engine 'levels'.\n{process.stderr}")
     return file
