@@ -93,6 +93,26 @@ def test_rate_and_sharpness_follow_the_recipe():
     assert sharpness == pytest.approx([1.2 * 2**stage for stage in (0, 0, 1, 1, 2, 2, 3, 3, 4, 4)])
 
 
+def test_restarts_that_are_no_better_go_on_from_their_best_at_half_the_rate(monkeypatch):
+    """Once half of the updates are made; training ends when all rates are too small, and at the end all have their best."""
+    entropies = iter(torch.tensor([[3.0, 3.0], [2.0, 4.0], [2.5, 2.0], [9.0, 9.0], [9.0, 1.0]]))
+    monkeypatch.setattr(testing, "entropy", lambda *_: next(entropies))
+    recipe = StreamRecipe(updates=10, segment=1, tokens=0, rate=3e-5, steady=0.5, halving=2)
+    phase = Phase(tasks()["addition"], drawn_net(StackRNN(5, 4, stacks=1, capacity=20, restarts=2), 0), recipe, 0)
+    shares, values = [], []
+    for segment in range(10):
+        phase.train(segment)
+        if segment % 2:
+            shares.append(phase.shares.tolist())
+            values.append(phase.net.V.detach().clone())
+    assert shares == [[1, 1], [1, 1], [0.5, 1], [0.25, 0.5], [0.125, 0.5]]
+    best = [values[1][0], values[2][1]]
+    assert torch.equal(values[2][0], best[0]) and all(torch.equal(values[3][i], best[i]) for i in (0, 1))
+    assert torch.equal(values[4][0], best[0]) and not torch.equal(values[4][1], best[1])
+    phase.shares[1] = 0.25
+    assert phase.train(9) == (0.0, 0)
+
+
 def configuration(label, task="anbn", share=0.003):
     """Return a configuration of a task, with two restarts and few updates."""
     configs = configurations(tasks()[task], 2, share, TINY_TESTS)
@@ -121,8 +141,9 @@ def test_a_run_leaves_its_tests_before_and_after_rounding(tmp_path):
     ("Stack RNN 100+10", "addition", (5,), {"stacks": 2}),
 )
 def test_a_run_stopped_after_any_segment_goes_on_to_the_same_numbers(tmp_path, label, task, stops, smaller):
-    config = configuration(label, task, share=0.015 if task == "anbn" else 0.004)
-    config = dataclasses.replace(config, settings={**config.settings, "hidden": 4, **smaller})
+    config = configuration(label, task, share=0.015 if task == "anbn" else 0.0003)
+    recipe = dataclasses.replace(config.recipe, halving=min(config.recipe.halving, 2))
+    config = dataclasses.replace(config, recipe=recipe, settings={**config.settings, "hidden": 4, **smaller})
     assert_same_when_stopped(config, StreamObjective, [stops], tmp_path)
     assert Run(next(tmp_path.glob("whole/*"))).read_metrics()[0]["train_loss"] > 0
 
