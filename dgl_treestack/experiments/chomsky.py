@@ -16,7 +16,7 @@ from dgl_treestack.results.run_result import RunResult
 from dgl_treestack.runs.sequence_configuration import TransductionConfig
 
 TITLE = "Chomsky's hierarchy"
-SOURCE = "Delétang et al. 2023, Table 1"
+SOURCE = "Delétang et al. 2023, Table 2"
 MODELS = {
     "rnn": "RNN",
     "lstm": "LSTM",

@@ -55,7 +55,7 @@ class RoutingLayer(Layers):
 
 
 def geometric(scores: Tensor) -> Tensor:
-    """Return geometric attention (..., T, T) from scores: the chance to be taken, and that none nearer is, normalised."""
+    """Return geometric attention (..., T, T) from scores: the chance to be taken, and that none nearer is."""
     length = scores.shape[-1]
     i, j = torch.arange(length, device=scores.device).unsqueeze(1), torch.arange(length, device=scores.device)
     distance = (i - j).abs()
@@ -64,25 +64,26 @@ def geometric(scores: Tensor) -> Tensor:
     end = (i + distance + (j <= i)).clamp(max=length)
     refused = functional.pad(functional.logsigmoid(-scores).cumsum(-1), (1, 0))
     none_nearer = refused.gather(-1, end.expand_as(scores)) - refused.gather(-1, first.expand_as(scores))
-    return functional.normalize((functional.logsigmoid(scores) + none_nearer).exp(), 1.0, -1)
+    return (functional.logsigmoid(scores) + none_nearer).exp()
 
 
 class NeuralDataRouter(AttentionEncoder):
-    """Csordas, Irie & Schmidhuber 2022, sections 2.1 and 2.2; h_i^0 is the token's row of the table, without a position:
+    """Csordas, Irie & Schmidhuber 2022, with the numbers of the submission; h_i^0 is the token's row of the table, no position:
 
-        P_ij = sigma(alpha (W_q h_i + b_q) . W_k h_j + beta D_ij + gamma),  P_ii = 0
-        D_ij = w_LR . h_i + b_LR if i <= j, else w_RL . h_i + b_RL
-        A_ij = P_ij prod over k in S_ij of (1 - P_ik)
-        S_ij = {k: |i - k| < |i - j|} if i < j, else {k: |i - k| <= |i - j|, k != j}
-        a_i = LayerNorm(h_i + W_o [for every head: sum_j A_ij W_v h_j])
-        u_i = LayerNorm(FFN_data(a_i)),  g_i = sigma(FFN_gate(a_i))
-        h_i <- g_i * u_i + (1 - g_i) * h_i
+        P_ij = sigma(alpha (W_q h_i + b_q) . W_k h_j + beta D_ij + gamma),  P_ii = 0                    (10)
+        D_ij = w_LR . h_i + b_LR if i <= j, else w_RL . h_i + b_RL                                      (9)
+        A_ij = P_ij prod over k in S_ij of (1 - P_ik)                                                   (7)
+        S_ij = {k: |i - k| < |i - j|} if i < j, else {k: |i - k| <= |i - j|, k != j}                    (8)
+        a_i = LayerNorm(h_i + W_o [for every head: sum_j A_ij W_v h_j])                                 (1)
+        u_i = LayerNorm(FFN_data(a_i)),  g_i = sigma(FFN_gate(a_i))                                     (2, 3)
+        h_i <- g_i * u_i + (1 - g_i) * h_i                                                              (4)
 
     Shapes: h, a, u, g (H,); alpha, beta, gamma are numbers, D has one per head. FFN: two matrices with ReLU between; the last
-    bias of the gate begins at -3. The same layer is applied again and again, see `loops`. As in the authors' program rows of A
-    are normalised to a sum of 1, queries have a bias, and alpha begins at 1 / sqrt(width of a head). Deviations: the result is
-    read at the first token, the operator at the top, and divided by H^(1/4) as in the Transformer; the gate has no dropout of
-    its own; there are as many steps as the tree is deep, where the authors have a fixed number, more than are needed.
+    bias of the gate begins at -3. The same layer is applied again and again, see `loops`. As in the authors' program queries
+    have a bias, alpha begins at 1 / sqrt(width of a head), and the result is read at the first token, the operator at the top.
+    Rows of A do not sum to 1, as in the paper and its settings of ListOps and arithmetic; by default the program divides them.
+    Deviations: the result is divided by H^(1/4) as in the Transformer; keys (theirs 0.1) and the gate have no dropout of their
+    own; there are as many steps as the tree is deep, where the authors have a fixed number, more than are needed.
     """
 
     def __init__(
@@ -111,6 +112,6 @@ class NeuralDataRouter(AttentionEncoder):
 
 MODELS = {
     "neural_data_router": CellSpec(
-        NeuralDataRouter, "Csordas 2022", "2.1-2.2", "columns that copy, and attend to the nearest", hidden=128
+        NeuralDataRouter, "Csordas 2022", "1-10", "columns that copy, and attend to the nearest", hidden=128
     )
 }

@@ -87,7 +87,7 @@ class GraphNetwork(Encoder):
 
 
 class GIN(GraphNetwork):
-    """Graph isomorphism network (Xu et al. 2019, eq. 4.1) with edge features (Hu et al. 2020, appendix A), `dgl.nn.GINEConv`:
+    """Graph isomorphism network (Xu et al. 2019, eq. 4.1) with edge features as in DGL's `GINEConv`:
 
         h_v^(i+1) = MLP_i((1 + eps_i) h_v^i + sum over edges (u, v) of relu(h_u^i + e_(kind of the edge)))
         MLP_i(z) = LayerNorm(W2 relu(W1 z + b1) + b2)
@@ -115,13 +115,13 @@ class GIN(GraphNetwork):
 
 
 class GatedGraph(GraphNetwork):
-    """Gated graph network (Li et al. 2016, eq. 1-6), `dgl.nn.GatedGraphConv`:
+    """Gated graph network (Li et al. 2016) as in DGL's `GatedGraphConv`:
 
         a_v^(i+1) = sum over edges (u, v) of W_k h_u^i + b_k, k the kind of the edge
         h_v^(i+1) = GRU(a_v^(i+1), h_v^i), as torch's GRUCell
 
-    Shapes: h, a, b (H,), W (H, H). All rounds have the same weights. Deviation: the vector is the root's h, not the gated sum
-    over nodes of eq. 7.
+    Shapes: h, a, b (H,), W (H, H). All rounds have the same weights. Deviation: the vector is the root's h, not the paper's
+    tanh(sum over nodes of sigma(i(h_v)) * tanh(j(h_v))), i and j networks that also read the input.
     """
 
     def __init__(self, leaves: int, operators: int, hidden: int, **settings: Any):
@@ -135,5 +135,5 @@ class GatedGraph(GraphNetwork):
 
 MODELS = {
     "gin": CellSpec(GIN, "Xu 2019", "4.1", "messages along edges, summed, and a network"),
-    "gated_graph": CellSpec(GatedGraph, "Li 2016", "1-6", "messages along edges, and a GRU"),
+    "gated_graph": CellSpec(GatedGraph, "Li 2016", "-", "messages along edges, and a GRU"),
 }

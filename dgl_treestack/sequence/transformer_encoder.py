@@ -181,7 +181,8 @@ class Transformer(AttentionEncoder):
     a loss of 7 and stays at chance for epochs.
 
     rotary: rotary positions in every layer (Su et al. 2021) in place of those added to x. With loops it is a Universal
-    Transformer (Dehghani et al. 2019), where a step has no code of its own: a deeper tree has steps that training did not have.
+    Transformer (Dehghani et al. 2019) without their halting of single tokens, which is learned, and without a code of the step:
+    a deeper tree has steps that training did not have.
     """
 
     def __init__(

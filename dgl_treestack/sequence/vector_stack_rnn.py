@@ -24,7 +24,7 @@ class VectorStackRNN(SequenceCell):
     It differs from `StackRNN`: one stack whose cells are vectors, where that has several of numbers; pushed values are linear,
     not sigmoids; h is rectified, not a sigmoid; h reads the top row only, not two; there are biases and R; an empty row is 0,
     not -1. Deviation from their program: the stack grows by a row with every token, so that nothing is lost; theirs has as many
-    rows as its setting says, 30 by default.
+    rows as its setting says, 30 by default; the paper had 128 in training and more in tests.
     """
 
     U: nn.Parameter

@@ -241,8 +241,7 @@ def routed(weights, h):
                 score += weights[f"{name}.beta"] * directions[head if i <= j else 2 + head] + weights[f"{name}.gamma"]
                 taken[j] = sigmoid(score) * remaining
                 remaining *= 1 - sigmoid(score)
-            shares = sum(taken.values())
-            values = [share / shares * (weights[f"{name}.value.weight"] @ h[j])[span] for j, share in taken.items()]
+            values = [share * (weights[f"{name}.value.weight"] @ h[j])[span] for j, share in taken.items()]
             attended.append(sum(values, np.zeros(width)))
         a = normalised(state + weights[f"{name}.merge.weight"] @ np.hstack(attended), weights, f"{name}.attended_norm")
         inner = [np.maximum(affine(weights, f"{name}.{part}.0", a), 0) for part in ("data", "gate")]

@@ -105,6 +105,6 @@ def test_the_table_has_the_best_and_the_median_seed(tmp_path, monkeypatch):
     shares = [100 * statistics.fmean(run.answers["share"].to_list()) for run in runs]
     assert [run.seed for run in runs] == [4, 5, 6]
     (row,) = [line.split(" | ") for line in text.splitlines() if line.startswith("| parity | regular |")]
-    assert row[2] == f"{max(shares):.1f} ({statistics.median(shares):.1f})"
+    assert row[2] == f"{max(shares):.1f} ({statistics.median(shares):.1f}) \\| 100.0"
     assert "\n| duplicate string | context-sensitive | " in text and "| 4 5 6 |" in text
     assert table_of(tmp_path / "again", train=False, from_records=[tmp_path / "chomsky" / "records.parquet"]) == text

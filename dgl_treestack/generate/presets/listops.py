@@ -4,14 +4,20 @@ A node above level 20 is a list with probability 1/4, else a digit. A list has t
 with equal probability. MED is the integer part of the median, SM the sum modulo 10. All trees are lists, and all are
 different, in all folds together. Files named `binary-...` have the same lists as binary trees, as they are published.
 
-With `far_lists`, which is their number, there are test files of longer lists, and of lists of 10 or 15 entries each (after Ray
-Chowdhury & Caragea 2023); the other lists then have at most 100 tokens. Such lists hardly occur with a probability of 1/4, so
-theirs is higher with few entries and lower with many, and lists of another length are drawn anew.
+With `far_lists`, which is their number, there are test files of longer lists, and of lists with up to 10 or 15 entries; the
+other lists then have at most 100 tokens. The files have the distributions of published programs, which draw lists until enough
+are of the wanted length: that of Havrylov et al. 2019 (facebookresearch/latent-treelstm), more than 200, 500 or 900 tokens and
+less than 300, 600 or 1000; and that of Ray Chowdhury & Caragea 2023 (JRC1995/BeamTreeRecursiveCells), two to 10 or two to 15
+entries, 9 levels, 100 to 1000 tokens. The latter may differ from their paper's lists, whose exact files are not in the program.
 """
 
 import math
+from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from functools import cache
+from itertools import accumulate
+from operator import mul
 from statistics import median
 from typing import NamedTuple
 
@@ -30,26 +36,27 @@ FUNCTIONS: dict[str, Callable[[list[int]], int]] = {
     "MED": lambda values: int(median(values)),
     "SM": lambda values: sum(values) % 10,
 }
+LIST = 0.25  # probability
 LEVELS = 20  # of lists and digits
+FEWEST, MOST = 2, 5  # entries
+SHORT = 100  # tokens
 
 
 class Bounds(NamedTuple):
-    """Which lists are drawn: tokens of the text, brackets included, probability of a list, entries of a list."""
+    """Which lists a test file has: tokens of the text, brackets included, most entries of a list, levels."""
 
-    shortest: int = 0
-    longest: float = math.inf
-    chance: float = 0.25
-    fewest: int = 2
-    most: int = 5
+    shortest: int
+    longest: int
+    most: int = MOST
+    levels: int = LEVELS
 
 
-PUBLISHED, SHORT = Bounds(), Bounds(longest=100)
 FAR = {
-    "200-300-tokens": Bounds(200, 300, 0.3),
-    "500-600-tokens": Bounds(500, 600, 0.33),
-    "900-1000-tokens": Bounds(900, 1000, 0.35),
-    "10-arguments": Bounds(100, 1000, 0.11, 10, 10),
-    "15-arguments": Bounds(100, 1000, 0.075, 15, 15),
+    "200-300-tokens": Bounds(201, 299),
+    "500-600-tokens": Bounds(501, 599),
+    "900-1000-tokens": Bounds(901, 999),
+    "10-arguments": Bounds(100, 1000, 10, 9),
+    "15-arguments": Bounds(100, 1000, 15, 9),
 }
 
 _SHARD = 5000  # trees
@@ -90,9 +97,9 @@ class ListOps(Preset):
     def make(self, options: SetOptions, shard: Shard) -> Iterator[Row]:
         rng, texts, language = stream(options.seed, shard.name), set[str](), find("listops")
         far = shard.work.get("far", "")
-        bounds = FAR[far] if far else SHORT if options.far_lists else PUBLISHED
+        longest = SHORT if options.far_lists else math.inf
         while len(texts) < shard.work["trees"]:
-            if not (nodes := draw(rng, bounds)):
+            if not (nodes := draw_far(rng, FAR[far]) if far else draw(rng, longest)):
                 continue
             tree = Expression.from_nodes(nodes, language)
             text = str(tree)
@@ -105,24 +112,82 @@ class ListOps(Preset):
 PRESET = ListOps()
 
 
-def draw(rng: np.random.Generator, bounds: Bounds = PUBLISHED) -> list[Node]:
-    """Return the nodes of a random list in pre-order, none if it is too short or too long."""
+def draw(rng: np.random.Generator, longest: float = math.inf) -> list[Node]:
+    """Return the nodes of a random list in pre-order, none if it has more tokens than `longest`."""
     operators, nodes, levels = list(FUNCTIONS), list[Node](), [1]  # levels of the nodes still to be drawn, the next one last
     tokens = 0
     while levels:
         level = levels.pop()
-        if not nodes or (level < LEVELS and rng.random() < bounds.chance):
+        if not nodes or (level < LEVELS and rng.random() < LIST):
             operator = operators[rng.integers(len(operators))]
-            entries = int(rng.integers(bounds.fewest, bounds.most + 1))
+            entries = int(rng.integers(FEWEST, MOST + 1))
             nodes.append((operator, None, entries))
             levels += [level + 1] * entries
             tokens += 2
         else:
             nodes.append(("Word", str(rng.integers(10)), 0))
             tokens += 1
-        if tokens + len(levels) > bounds.longest:
+        if tokens + len(levels) > longest:
             return []
-    return nodes if tokens >= bounds.shortest else []
+    return nodes
+
+
+def draw_far(rng: np.random.Generator, bounds: Bounds) -> list[Node]:
+    """Return the nodes of a random list in pre-order, none if it is too short or too long.
+
+    A list of N tokens is drawn with z^N / constant times its probability in `draw`, see `weighted`, and kept with probability
+    z^(shortest - N), which is that of N <= shortest + E / log z for an exponential variable E. So every list within the bounds
+    is as likely as if lists were drawn until one is within them, of which the third file needs 17,000 for one.
+    """
+    cumulative, z = tilted(bounds)
+    longest = min(bounds.longest, bounds.shortest + rng.exponential() / math.log(z))
+    arities, levels, tokens = list[int](), [0], 0
+    while levels:
+        level = levels.pop()
+        kind = bisect(cumulative[level], rng.random())
+        arity = kind + FEWEST - 1 if kind else 0
+        arities.append(arity)
+        levels += [level + 1] * arity
+        tokens += 2 if arity else 1
+        if tokens + len(levels) > longest:
+            return []
+    if tokens < bounds.shortest:
+        return []
+    operators = list(FUNCTIONS)
+    return [
+        (operators[rng.integers(len(operators))], None, arity) if arity else ("Word", str(rng.integers(10)), 0)
+        for arity in arities
+    ]
+
+
+@cache
+def tilted(bounds: Bounds) -> tuple[list[list[float]], float]:
+    """Return the probabilities of nodes, and the z > 1 with which most lists are kept: that of `shortest` tokens on average."""
+    low, high = 1.0, 2.0
+    for _ in range(30):
+        z = (low + high) / 2
+        low, high = (z, high) if weighted(bounds, z)[1] < bounds.shortest else (low, z)
+    return weighted(bounds, high)[0], high
+
+
+def weighted(bounds: Bounds, z: float) -> tuple[list[list[float]], float]:
+    """Return, level by level, cumulative probabilities of a digit and of lists of 2, 3, ... entries; and the mean of tokens.
+
+    A tree of N tokens has z^N times its probability: with p = 1/4, n = most - 1 and y = z at the last level,
+
+        y_l = (1 - p) z + p z^2 / n sum over k from 2 to most of y_(l+1)^k
+
+    and a node is one of these summands with the probability summand / y_l. At the root there is no digit.
+    """
+    rows, y, mean = [[1.0]], z, 1.0
+    for level in reversed(range(bounds.levels - 1)):
+        powers = [*accumulate([y] * bounds.most, mul)][FEWEST - 1 :]
+        lists = [LIST / len(powers) * z * z * power for power in powers]
+        digit = (1 - LIST) * z if level else 0.0
+        *_, y = sums = [*accumulate([digit, *lists])]
+        rows.append([part / y for part in sums])
+        mean = (digit + sum(part * (2 + k * mean) for k, part in enumerate(lists, FEWEST))) / y
+    return rows[::-1], mean
 
 
 def binary(tree: Expression) -> Expression:

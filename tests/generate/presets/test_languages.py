@@ -4,6 +4,7 @@ import itertools
 from collections import Counter
 
 import pytest
+from scipy import stats
 
 from dgl_treestack.data import formats
 from dgl_treestack.expression import Equation, Expression
@@ -63,10 +64,11 @@ def test_a_solver_agrees_with_a_thousand_far_lists_and_training_lists_are_short(
         assert max(lengths[file]) <= 100 and entries[file] == {2, 3, 4, 5}
     for first, last in ((200, 300), (500, 600), (900, 1000)):
         file = f"test-{first}-{last}-tokens"
-        assert first <= min(lengths[file]) and max(lengths[file]) <= last and entries[file] == {2, 3, 4, 5}
+        assert first < min(lengths[file]) and max(lengths[file]) < last and entries[file] == {2, 3, 4, 5}
     for count in (10, 15):
         file = f"test-{count}-arguments"
-        assert min(lengths[file]) >= 100 and max(lengths[file]) <= 1000 and entries[file] == {count}
+        assert min(lengths[file]) >= 100 and max(lengths[file]) <= 1000 and entries[file] == {*range(2, count + 1)}
+        assert max(example.equation.depth for example in lists.files[file]) == 8
     assert max(example.equation.depth for example in lists.examples) < listops.LEVELS
 
 
@@ -87,6 +89,39 @@ def test_lists_are_drawn_as_published():
     assert lists / (lists + leaves) == pytest.approx(0.25, abs=0.01)
     for counts in (arities, operators):
         assert [count / counts.total() for count in counts.values()] == pytest.approx([0.25] * 4, abs=0.02)
+
+
+def law(level, bounds):
+    """The probability of every number of tokens, at most `longest`, and of lists, below a node that is a list with 1/4."""
+    if level == bounds.levels:
+        return {(1, 0): 1.0}
+    below, of_node = law(level + 1, bounds), Counter({(1, 0): 0.75} if level > 1 else {})
+    entries = {(0, 0): 1.0}
+    for count in range(1, bounds.most + 1):
+        longer = Counter()
+        for ((tokens, lists), left), ((more, inner), right) in itertools.product(entries.items(), below.items()):
+            if tokens + more + 2 <= bounds.longest:
+                longer[tokens + more, lists + inner] += left * right
+        entries = longer
+        for (tokens, lists), probability in entries.items() if count > 1 else ():
+            of_node[tokens + 2, lists + 1] += 0.25 / (bounds.most - 1) * probability
+    return of_node
+
+
+def test_far_lists_are_as_likely_as_without_tilting():
+    """Tokens and lists of a thousand draws against the probabilities of all trees within the bounds, summed by recursion."""
+    rng, drawn, trees, bounds = listops.stream(0, "far"), Counter(), 1000, listops.Bounds(30, 50, 4, 5)
+    while drawn.total() < trees:
+        if nodes := listops.draw_far(rng, bounds):
+            lists = sum(arity > 0 for _, _, arity in nodes)
+            drawn[len(nodes) + lists, lists] += 1
+    within = {key: probability for key, probability in law(1, bounds).items() if key[0] >= bounds.shortest}
+    assert drawn.keys() <= within.keys() and listops.tilted(bounds)[1] > 1.03
+    expected = {key: trees * probability / sum(within.values()) for key, probability in within.items()}
+    cells = {key for key, count in expected.items() if count >= 5}
+    rare = [sum(count for key, count in counts.items() if key not in cells) for counts in (drawn, expected)]
+    counts = [*((drawn[key], expected[key]) for key in cells), rare]
+    assert len(cells) > 20 and stats.chisquare(*zip(*counts, strict=True)).pvalue > 0.01
 
 
 def worlds(formula):
