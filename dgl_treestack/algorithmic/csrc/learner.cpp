@@ -3,9 +3,25 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <vector>
+#ifdef __SSE__
+#include <immintrin.h>
+#endif
 
 namespace {
+
+// While it exists, numbers too small for full precision are zero: with them a vanishing gradient takes many times as long.
+class FlushToZero {
+#ifdef __SSE__
+ public:
+  FlushToZero() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040); }
+  ~FlushToZero() { _mm_setcsr(before_); }
+
+ private:
+  unsigned before_;
+#endif
+};
 
 // As `Sizes` in learner.py. depth: rows that h reads.
 struct Sizes {
@@ -20,13 +36,47 @@ T clamped(T value, double bound) {
   return std::min(std::max(value, T(-bound)), T(bound));
 }
 
+// Add to products (columns) from column `first` on, for as many columns as VECTORS have lanes, the sum over t of x[t] times
+// y[t] (columns). The sums stay in registers, which those of an array of T do not. done: columns that are added already.
+template <int64_t VECTORS, typename T>
+void add_block(T* products, const T* x, int64_t x_step, const T* y, int64_t y_step, int64_t count, int64_t first, int64_t done) {
+  typedef T Vector __attribute__((vector_size(32)));
+  constexpr int64_t LANES = 32 / sizeof(T);
+  Vector sums[VECTORS] = {}, odd[VECTORS] = {};
+  const auto add = [&](Vector* into, int64_t t) {
+    for (int64_t v = 0; v < VECTORS; ++v) {
+      Vector loaded;
+      std::memcpy(&loaded, y + t * y_step + first + v * LANES, sizeof loaded);
+      into[v] += x[t * x_step] * loaded;
+    }
+  };
+  int64_t t = 0;
+  for (; t + 1 < count; t += 2) {  // two sums each, which do not wait for each other
+    add(sums, t);
+    add(odd, t + 1);
+  }
+  if (t < count) add(sums, t);
+  for (int64_t v = 0; v < VECTORS; ++v) sums[v] += odd[v];
+  for (int64_t i = done - first; i < VECTORS * LANES; ++i) products[first + i] += sums[i / LANES][i % LANES];
+}
+
+// products (rows, columns) += sum over t of x[t] (rows) times y[t] (columns). x_step, y_step: numbers between two t.
 template <typename T>
-void add(T* y, T factor, const T* x, int64_t size) {
-  for (int64_t i = 0; i < size; ++i) y[i] += factor * x[i];
+void add_products(T* products, const T* x, int64_t x_step, const T* y, int64_t y_step, int64_t count, int64_t rows,
+                  int64_t columns) {
+  constexpr int64_t LANES = 32 / sizeof(T);
+  for (int64_t row = 0; row < rows; ++row, products += columns, ++x) {
+    int64_t done = 0;
+    for (; done + 4 * LANES <= columns; done += 4 * LANES) add_block<4>(products, x, x_step, y, y_step, count, done, done);
+    for (; done < columns && columns >= LANES; done += LANES)  // the last one goes over columns that are done
+      add_block<1>(products, x, x_step, y, y_step, count, std::min(done, columns - LANES), done);
+    for (int64_t t = 0; t < count; ++t)
+      for (int64_t i = done; i < columns; ++i) products[i] += x[t * x_step] * y[t * y_step + i];
+  }
 }
 
 template <typename T>
-T dot(const T* x, const T* y, int64_t size) {
+T dot(const T* __restrict x, const T* __restrict y, int64_t size) {
   T sum = 0;
   for (int64_t i = 0; i < size; ++i) sum += x[i] * y[i];
   return sum;
@@ -93,58 +143,61 @@ struct Net {
 
   // errors: derivatives by the logits of the tokens from `first` on, before `end`.
   void backward(int64_t first, int64_t end, const T* errors) const {
-    const int64_t H = sizes.hidden, padded = sizes.padded(), width = sizes.stacks * sizes.depth;
-    // Gradients of the stacks after and before a token, of h and of the rows that it reads
-    std::vector<T> after(sizes.stacks * padded), earlier(after), grad(H), of_tops(width), of_share(sizes.actions);
+    const int64_t H = sizes.hidden, M = sizes.stacks, padded = sizes.padded(), width = M * sizes.depth, symbols = sizes.symbols;
+    const int64_t logits = M * sizes.actions, next = sizes.restarts * H;
+    // Gradients of the stacks after and before a token; of values, logits of actions and totals of all tokens; rows read.
+    std::vector<T> after(M * padded), earlier(after), values(end * M), actions(end * logits), totals(end * H), read;
+    std::vector<T> grad(H), of_tops(width);
+    read.reserve(end * width);
+    for (int64_t t = 0; t < end; ++t) {
+      const auto of_token = tops(t);
+      read.insert(read.end(), of_token.begin(), of_token.end());
+    }
     for (int64_t t = end - 1; t >= 0; --t) {
-      const T* state = h_of(t);
-      std::fill(grad.begin(), grad.end(), T(0));
-      std::fill(of_tops.begin(), of_tops.end(), T(0));
-      for (int64_t m = 0; m < sizes.stacks; ++m) {
+      const auto last = used(t);
+      for (int64_t m = 0; m < M; ++m) {
         const T *inner = &after[m * padded], *old = rows_of(t, m), *share = shares_of(t, m), value = value_of(t, m);
-        const auto last = used(t);
-        const T of_value = clamped(share[0] * inner[1] * value * (1 - value), sizes.clip);
-        add(grad_D + m * H, of_value, state, H);
-        add(grad.data(), of_value, D + m * H, H);
+        T *outer = &earlier[m * padded], *of_share = &actions[t * logits + m * sizes.actions];
+        values[t * M + m] = clamped(share[0] * inner[1] * value * (1 - value), sizes.clip);
+        T push = 0, pop = 0, stay = 0;
+        for (int64_t i = 1; i <= last; ++i) {
+          push += inner[i] * old[i - 1];
+          pop += inner[i] * old[i + 1];
+          stay += inner[i] * old[i];
+        }
         if (sizes.actions == 2) {  // a number and its complement
-          const T of_push = clamped(dot(inner + 1, old, last) - dot(inner + 1, old + 2, last), sizes.clip);
-          of_share[0] = clamped(of_push * T(sizes.beta) * share[0] * share[1], sizes.clip);
+          of_share[0] = clamped(clamped(push - pop, sizes.clip) * T(sizes.beta) * share[0] * share[1], sizes.clip);
           of_share[1] = -of_share[0];
         } else {
-          T mean = 0;
-          for (int64_t a = 0; a < 3; ++a) {
-            of_share[a] = clamped(dot(inner + 1, old + (a == 0 ? 0 : a == 1 ? 2 : 1), last), sizes.clip);
-            mean += share[a] * of_share[a];
-          }
-          for (int64_t a = 0; a < 3; ++a) of_share[a] = clamped(T(sizes.beta) * share[a] * (of_share[a] - mean), sizes.clip);
-        }
-        for (int64_t a = 0; a < sizes.actions; ++a) {
-          add(grad_A + (m * sizes.actions + a) * H, of_share[a], state, H);
-          add(grad.data(), of_share[a], A + (m * sizes.actions + a) * H, H);
+          const T of_outcome[] = {clamped(push, sizes.clip), clamped(pop, sizes.clip), clamped(stay, sizes.clip)};
+          const T mean = dot(of_outcome, share, 3);
+          for (int64_t a = 0; a < 3; ++a)
+            of_share[a] = clamped(T(sizes.beta) * share[a] * (of_outcome[a] - mean), sizes.clip);
         }
         const T noop = sizes.actions > 2 ? share[2] : 0;
-        T* outer = &earlier[m * padded];
         for (int64_t i = 1; i <= last; ++i) outer[i] = share[0] * inner[i + 1] + share[1] * inner[i - 1] + noop * inner[i];
       }
-      for (int64_t v = 0; v < sizes.symbols && t >= first; ++v) {
-        const T error = errors[(t - first) * sizes.symbols + v];
-        add(grad.data(), error, V + v * H, H);
-        add(grad_V + v * H, error, state, H);
-      }
-      const auto read = tops(t);
-      for (int64_t i = 0; i < H; ++i) {
-        const T of_total = clamped(grad[i], sizes.clip) * state[i] * (1 - state[i]);
-        grad_U[i * sizes.symbols + symbol(t)] += of_total;
-        add(grad_P + i * width, of_total, read.data(), width);
-        add(of_tops.data(), of_total, P + i * width, width);
-      }
-      for (int64_t m = 0; m < sizes.stacks; ++m) {
+      std::fill(grad.begin(), grad.end(), T(0));
+      std::fill(of_tops.begin(), of_tops.end(), T(0));
+      add_products(grad.data(), &values[t * M], 1, D, H, M, 1, H);
+      add_products(grad.data(), &actions[t * logits], 1, A, H, logits, 1, H);
+      if (t >= first) add_products(grad.data(), errors + (t - first) * symbols, 1, V, H, symbols, 1, H);
+      const T* state = h_of(t);
+      T* total = &totals[t * H];
+      for (int64_t i = 0; i < H; ++i) total[i] = clamped(grad[i], sizes.clip) * state[i] * (1 - state[i]);
+      for (int64_t i = 0; i < H; ++i) grad_U[i * symbols + symbol(t)] += total[i];
+      add_products(of_tops.data(), total, 1, P, width, H, 1, width);
+      for (int64_t m = 0; m < M; ++m) {
         T* outer = &earlier[m * padded];
-        add(outer + 1, T(1), &of_tops[m * sizes.depth], sizes.depth);
-        for (int64_t i = 1; i <= std::max(used(t), sizes.depth); ++i) outer[i] = clamped(outer[i], sizes.clip);
+        for (int64_t k = 0; k < sizes.depth; ++k) outer[1 + k] += of_tops[m * sizes.depth + k];
+        for (int64_t i = 1; i <= std::max(last, sizes.depth); ++i) outer[i] = clamped(outer[i], sizes.clip);
       }
       std::swap(after, earlier);
     }
+    add_products(grad_D, values.data(), M, h, next, end, M, H);
+    add_products(grad_A, actions.data(), logits, h, next, end, logits, H);
+    add_products(grad_P, totals.data(), H, read.data(), width, end, H, width);
+    add_products(grad_V, errors, symbols, h_of(first), next, end - first, symbols, H);
   }
 };
 
@@ -157,6 +210,7 @@ void learn(const Sizes& sizes, T** weights, T** gradients, T** buffers, const in
   const int64_t counts[] = {H * sizes.symbols, M * sizes.actions * H, M * H, H * M * sizes.depth, sizes.symbols * H};
   const int64_t steps[] = {M * sizes.padded(), H, M * sizes.actions, M};
   std::vector<T> errors(fresh * sizes.symbols);
+  const FlushToZero flush;
   for (int64_t r = 0; r < R; ++r) {
     T *w[5], *g[5], *b[4];
     for (int i = 0; i < 5; ++i) {
