@@ -113,6 +113,18 @@ def test_restarts_that_are_no_better_go_on_from_their_best_at_half_the_rate(monk
     assert phase.train(9) == (0.0, 0)
 
 
+def test_without_a_compiler_nets_learn_by_autograd(monkeypatch):
+    """The same at the first update, before stored activations are older than the weights."""
+    recipe, values = StreamRecipe(updates=1, tokens=0), []
+    for has_compiler in (True, False):
+        if not has_compiler:
+            monkeypatch.setattr(testing, "unavailable", lambda: "there is no C++ compiler")
+        net = drawn_net(StackRNN(5, 4, stacks=1, capacity=20, noop=True, restarts=2), 0)
+        train(tasks()["addition"], net, recipe, 0)
+        values.append([parameter.detach() for parameter in net.parameters()])
+    torch.testing.assert_close(*values)
+
+
 def configuration(label, task="anbn", share=0.003):
     """Return a configuration of a task, with two restarts and few updates."""
     configs = configurations(tasks()[task], 2, share, TINY_TESTS)
