@@ -35,18 +35,30 @@ def test_it_works_from_an_empty_folder(wheel, tmp_path):
     work.mkdir()
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(site), str(wheel)]
     subprocess.run(install, check=True, timeout=300)
-    environment = {**os.environ, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "1"}
+    small = "--set schedule.epochs=1 data.max_depth=3 model.hidden=8"
+    run, program = (
+        "runs/quickstart-tree_smu-0",
+        """
+import sys
+import dgl_treestack
+from dgl_treestack.cli import main
 
-    def python(*arguments):
-        command = [sys.executable, *arguments]
-        result = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, timeout=300)
-        assert result.returncode == 0, result.stderr
-        return result.stdout
-
-    assert python("-c", "import dgl_treestack; print(dgl_treestack.__file__)").startswith(str(site))
-    treestack, run = ("-m", "dgl_treestack"), "runs/quickstart-tree_smu-0"
-    small = ["--set", "schedule.epochs=1", "data.max_depth=3", "model.hidden=8"]
-    python(*treestack, "train", "configs/quickstart/tree_smu.toml", "--quiet", *small)
-    assert "P(correct)" in python(*treestack, "verify", "x + y = y + x", "--run", run)
-    python(*treestack, "plot", "depth", run, "--output", "depth.svg")
+print(dgl_treestack.__file__)
+for arguments in map(eval, sys.argv[1:]):
+    try:
+        main(arguments)
+    except SystemExit as end:
+        assert not end.code
+""",
+    )
+    commands = [
+        f"train configs/quickstart/tree_smu.toml --quiet {small}".split(),
+        ["verify", "x + y = y + x", "--run", run],
+        ["plot", "depth", run, "--output", "depth.svg"],
+    ]
+    settings = {**os.environ, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", program, *map(repr, commands)]
+    result = subprocess.run(command, cwd=work, env=settings, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith(str(site)) and "P(correct)" in result.stdout
     assert (work / "depth.svg").exists() and (work / "depth.png").exists()
