@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-from every_cell import MODELS, OF_ANY_FORM, VOCABULARY, every_model_in_each_form, make, needs_compiler
+from every_cell import FORM_OF_EACH, MODELS, OF_EACH_KIND, VOCABULARY, every_model_in_each_form, make, needs_compiler
 from tape import Tape
 from trees import UNARY, random_equation, random_tree
 
@@ -93,8 +93,8 @@ def compare(cell, sources, noises, rows, signature=MATH, signals=(), build=None)
 
 @every_model_in_each_form
 def test_a_replayed_step_is_that_of_levels(name, form):
-    """With dropout, external input and signals, each node alone, and with equal subtrees shared; numbers at leaves in both."""
-    for external in (2, 0):
+    """With dropout, external input and signals, each node alone, and of some with equal subtrees shared; numbers at leaves."""
+    for external in (2, 0) if name in OF_EACH_KIND else (2,):
         cell = make(name, input_size=external, dropout=0.3 * (external > 0), form=form).train()
         sources, generator = list(batches(6, external)), torch.Generator().manual_seed(1)
         noises = [draw_noise(cell, source, generator) for source in sources]
@@ -102,11 +102,8 @@ def test_a_replayed_step_is_that_of_levels(name, form):
         assert compare(cell, sources, noises, rows, signals=[*cell.signals] if external else ()) >= 4
 
 
-SUMS = ("tree_smu", "mtree_lstm", "tree_rnn_second_order")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "form"), [*((name, "nary") for name in OF_ANY_FORM), *((name, "child_sum") for name in SUMS)])
+@pytest.mark.parametrize(("name", "form"), FORM_OF_EACH)
 def test_a_traced_step_is_that_of_levels(name, form):
     """What Inductor compiles, for a CPU, too, with external input and dropout; without, it compiles one in the next test.
 
