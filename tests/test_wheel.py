@@ -1,11 +1,11 @@
 """A wheel, installed into an empty folder, trains, verifies and plots."""
 
-import os
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import programs
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -35,30 +35,14 @@ def test_it_works_from_an_empty_folder(wheel, tmp_path):
     work.mkdir()
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(site), str(wheel)]
     subprocess.run(install, check=True, timeout=300)
-    small = "--set schedule.epochs=1 data.max_depth=3 model.hidden=8"
-    run, program = (
-        "runs/quickstart-tree_smu-0",
-        """
-import sys
-import dgl_treestack
-from dgl_treestack.cli import main
-
-print(dgl_treestack.__file__)
-for arguments in map(eval, sys.argv[1:]):
-    try:
-        main(arguments)
-    except SystemExit as end:
-        assert not end.code
-""",
+    run, small = "runs/quickstart-tree_smu-0", ("--set", "schedule.epochs=1", "data.max_depth=3", "model.hidden=8")
+    results = programs.treestack(
+        ("train", "configs/quickstart/tree_smu.toml", "--quiet", *small),
+        ("verify", "x + y = y + x", "--run", run),
+        ("plot", "depth", run, "--output", "depth.svg"),
+        first=f"import dgl_treestack; assert dgl_treestack.__file__.startswith({str(site)!r})",
+        folder=work,
+        PYTHONPATH=str(site),
     )
-    commands = [
-        f"train configs/quickstart/tree_smu.toml --quiet {small}".split(),
-        ["verify", "x + y = y + x", "--run", run],
-        ["plot", "depth", run, "--output", "depth.svg"],
-    ]
-    settings = {**os.environ, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", program, *map(repr, commands)]
-    result = subprocess.run(command, cwd=work, env=settings, capture_output=True, text=True, timeout=300)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith(str(site)) and "P(correct)" in result.stdout
-    assert (work / "depth.svg").exists() and (work / "depth.png").exists()
+    assert [code for code, _, _ in results] == [0, 0, 0], results
+    assert "P(correct)" in results[1][1] and (work / "depth.svg").exists() and (work / "depth.png").exists()

@@ -235,7 +235,6 @@ def test_a_compiler_without_a_shared_library_of_c_plus_plus_is_not_used(tmp_path
 def test_nothing_is_left_in_the_temporary_folder_or_that_of_inductor(tmp_path, cache):
     """Inductor's own folder serves all processes, which would read each other's half-written files."""
     program = """
-from pathlib import Path
 from every_cell import batch_of, make
 from torch._inductor.cpu_vec_isa import pick_vec_isa
 from dgl_treestack.propagate import propagate
