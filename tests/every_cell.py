@@ -56,9 +56,12 @@ ORDERED = ("tree_rnn_second_order_bilinear", "child_sum")  # an equation that di
 OF_ANY_FORM = representatives(ignored=("form",))
 IN_EACH_FORM = [(name, form) for name in OF_ANY_FORM for form in cells.FORMS if (name, form) != ORDERED]
 every_model_in_each_form = pytest.mark.parametrize(("name", "form"), IN_EACH_FORM)
+OF_EACH_KIND = ("tree_smu", "mtree_lstm", "tree_rnn_second_order")  # a stack, maps per child, products of children
+FORM_OF_EACH = [*((name, "nary") for name in OF_ANY_FORM), *((name, "child_sum") for name in OF_EACH_KIND)]  # for time
 every_name = pytest.mark.parametrize("name", sorted(MODELS))
 needs_compiler = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
-traced = pytest.param("levels/traced", marks=[needs_compiler, pytest.mark.slow])
+if_traced = [needs_compiler, pytest.mark.slow]
+traced = pytest.param("levels/traced", marks=if_traced)
 every_engine = pytest.mark.parametrize("engine", ["levels", pytest.param("topo", marks=pytest.mark.slow)])
 
 

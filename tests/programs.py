@@ -1,5 +1,6 @@
-"""Programs in processes of their own that need not load the libraries: forked from a process that has them."""
+"""Programs and commands in processes of their own, some forked from a process that has loaded the libraries."""
 
+import json
 import multiprocessing
 import os
 import runpy
@@ -12,6 +13,33 @@ import matplotlib
 import torch
 
 LIBRARIES = ["torch", "dgl_treestack._dgl", "sympy", "matplotlib.pyplot", "networkx", "tyro", "dgl_treestack"]
+
+COMMANDS = """
+import contextlib, io, json, sys
+from dgl_treestack.cli import main
+
+results = []
+for arguments in json.loads(sys.argv[1]):
+    code, output, errors = 0, io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        try:
+            main(arguments)
+        except SystemExit as end:
+            code = end.code or 0
+    results.append([code, output.getvalue(), errors.getvalue()])
+print(json.dumps(results))
+"""
+
+
+def treestack(*commands, first, folder=None, **settings):
+    """Run commands in one new process, after a line of Python; return exit code, output and errors of each."""
+    arguments = json.dumps([[str(argument) for argument in command] for command in commands])
+    program, settings = f"{first}\n{COMMANDS}", {**os.environ, "OMP_NUM_THREADS": "1", **settings}
+    process = subprocess.run(
+        [sys.executable, "-c", program, arguments], cwd=folder, env=settings, capture_output=True, text=True
+    )
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout.splitlines()[-1])
 
 
 def run(program, arguments, folder):

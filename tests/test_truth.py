@@ -76,10 +76,11 @@ def test_saturated_values_never_make_an_equation_hold(text, judged):
 
 @pytest.mark.parametrize("names", ["xy", *(pytest.param(names, marks=pytest.mark.slow) for names in ("uw", "tb"))])
 def test_near_identities(names):
-    variables = dict(zip("xy", names, strict=True))
+    """With other variables, every other equation each, verdicts and numbers of points are the same."""
+    variables, of_names = dict(zip("xy", names, strict=True)), {"xy": slice(None), "uw": slice(0, None, 2)}
     assert len(EQUATIONS) >= 200
     wrong = []
-    for text, verdict in EQUATIONS:
+    for text, verdict in EQUATIONS[of_names.get(names, slice(1, None, 2))]:
         equation = Equation.parse(text)
         judged = judge(equation.with_variables(variables))
         if judged.verdict != verdict or (names != "xy" and judged.agreeing != judge(equation).agreeing):

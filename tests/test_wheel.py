@@ -1,11 +1,11 @@
 """A wheel, installed into an empty folder, trains, verifies and plots."""
 
-import os
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import programs
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -35,18 +35,14 @@ def test_it_works_from_an_empty_folder(wheel, tmp_path):
     work.mkdir()
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(site), str(wheel)]
     subprocess.run(install, check=True, timeout=300)
-    environment = {**os.environ, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "1"}
-
-    def python(*arguments):
-        command = [sys.executable, *arguments]
-        result = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, timeout=300)
-        assert result.returncode == 0, result.stderr
-        return result.stdout
-
-    assert python("-c", "import dgl_treestack; print(dgl_treestack.__file__)").startswith(str(site))
-    treestack, run = ("-m", "dgl_treestack"), "runs/quickstart-tree_smu-0"
-    small = ["--set", "schedule.epochs=1", "data.max_depth=3", "model.hidden=8"]
-    python(*treestack, "train", "configs/quickstart/tree_smu.toml", "--quiet", *small)
-    assert "P(correct)" in python(*treestack, "verify", "x + y = y + x", "--run", run)
-    python(*treestack, "plot", "depth", run, "--output", "depth.svg")
-    assert (work / "depth.svg").exists() and (work / "depth.png").exists()
+    run, small = "runs/quickstart-tree_smu-0", ("--set", "schedule.epochs=1", "data.max_depth=3", "model.hidden=8")
+    results = programs.treestack(
+        ("train", "configs/quickstart/tree_smu.toml", "--quiet", *small),
+        ("verify", "x + y = y + x", "--run", run),
+        ("plot", "depth", run, "--output", "depth.svg"),
+        first=f"import dgl_treestack; assert dgl_treestack.__file__.startswith({str(site)!r})",
+        folder=work,
+        PYTHONPATH=str(site),
+    )
+    assert [code for code, _, _ in results] == [0, 0, 0], results
+    assert "P(correct)" in results[1][1] and (work / "depth.svg").exists() and (work / "depth.png").exists()

@@ -100,22 +100,22 @@ class Case:
 
 def equal_numbers(device: str, small: bool) -> Rows:
     """Three recorded steps of every model with dropout, in double precision, against plain steps on the CPU."""
-    return _against_plain(device, sorted(cells.models())[:: 20 if small else 1], fused=False)
+    return _against_plain(device, sorted(cells.models())[:: 20 if small else 1], 5 if small else 23, fused=False)
 
 
 def equal_fused_numbers(device: str, small: bool) -> Rows:
     """The same of compiled steps, of models with different steps, because each takes some seconds to compile."""
-    names = ["tree_smu"] if small else ["tree_smu", "tree_lstm", "tree_slots"]
-    return _against_plain(device, names, fused=True)
+    names = ["tree_rnn"] if small else ["tree_smu", "tree_lstm", "tree_slots"]
+    return _against_plain(device, names, 5 if small else 23, fused=True)
 
 
-def _against_plain(device: str, names: list[str], *, fused: bool) -> Rows:
+def _against_plain(device: str, names: list[str], count: int, *, fused: bool) -> Rows:
     rows, examples = [], device_check.examples()[:400]
     for name in names:
         models = [Model.build(name, 16, seed=0, dropout=0.1).double() for _ in range(2)]
-        case = Case(models[0].to(device), examples, 24, 23, fused=fused)
-        plain = Case(models[1].to("cpu"), examples, 24, 23)
-        fitting = [(i, host) for i in range(23) if (host := case.indices(i)) is not None][:3]
+        case = Case(models[0].to(device), examples, 24, count, fused=fused)
+        plain = Case(models[1].to("cpu"), examples, 24, count)
+        fitting = [(i, host) for i in range(count) if (host := case.indices(i)) is not None][:3]
         for i, host in fitting:
             case.step(host, RATE)
             plain.plain_step(i)
@@ -129,13 +129,12 @@ def _against_plain(device: str, names: list[str], *, fused: bool) -> Rows:
 def kernels(device: str, small: bool) -> Rows:
     """Whether the kernels in Triton run, and microseconds of a product of 20 maps beside those of a batched product."""
     rows: Rows = []
+    maps_count, width, height = (2, 8, 12) if small else (20, 128, 448)
     for dtype, length in ((torch.float32, 16), (torch.float32, 256), (torch.float64, 16)):
         module, place = grouped.kernels(torch.device(device, 0) if device == "cuda" else torch.device(device), dtype), device
-        x, weight = (
-            torch.randn(20 * length, 128, dtype=dtype, device=place),
-            torch.randn(20, 448, 128, dtype=dtype, device=place),
-        )
-        y, maps, zeros = x.new_empty(len(x), 448), torch.arange(20, device=place), torch.zeros_like(weight)
+        x = torch.randn(maps_count * length, width, dtype=dtype, device=place)
+        weight = torch.randn(maps_count, height, width, dtype=dtype, device=place)
+        y, maps, zeros = x.new_empty(len(x), height), torch.arange(maps_count, device=place), torch.zeros_like(weight)
         row = {"dtype": str(dtype), "rows per map": length, "kernels": module is not None}
         for name, operations in (("triton", module), ("torch", grouped.Plain)):
             if operations is not None:
@@ -177,7 +176,7 @@ def reference_engine(device: str, small: bool) -> Rows:
         outputs = []
         for place in (device, "cpu"):
             model = Model.build(name, 16, seed=0).double().to(place).eval()
-            batch = model.prepare(device_check.examples()[:64]).batch(np.arange(64), place)
+            batch = model.prepare(device_check.examples()[:64]).batch(np.arange(8 if small else 64), place)
             outputs.append(model(batch, engine="topo").detach().cpu())
         difference = float((outputs[0] - outputs[1]).abs().max())
         rows.append({"model": name, "difference": difference, "ok": difference < 1e-12})
@@ -188,7 +187,8 @@ def equal_trainings(device: str, small: bool) -> Rows:
     """Two trainings are equal to the bit; one that is stopped goes on, on the device with equal bits, and on a CPU."""
     data = {"train": ["bundled:smoke/train"], "validation": ["bundled:smoke/validation"], "test": []}
     model = {"name": "tree_smu", "hidden": 16, "dropout": 0.1}
-    described = {"name": "check", "model": model, "data": data, "schedule": {"epochs": 2}, "batch_size": 32}
+    share = {"max_depth": 3} if small else {}
+    described = {"name": "check", "model": model, "data": data | share, "schedule": {"epochs": 2}, "batch_size": 32}
     config = plain_data.build(RunConfig, described)
     with tempfile.TemporaryDirectory() as folder:
         first, second = (start(config, 0, Path(folder) / name, device=device, quiet=True) for name in "ab")
@@ -232,35 +232,35 @@ def _stop(config: RunConfig, folder: Path, device: str) -> None:
 
 def steps(device: str, small: bool) -> Rows:
     """Whole training steps: recorded, plain, and of native code on one core of the CPU, on the same equations."""
-    rows, count = [], 12 if small else 210
+    rows, count, batches = [], 2 if small else 210, 5 if small else 40
     bundled, longer = device_check.examples(), list(formats.read_examples([str(LONGER)]))
-    for name in ("tree_smu",) if small else ("tree_smu", "tree_lstm"):
+    for name in ("tree_rnn",) if small else ("tree_smu", "tree_lstm"):
         for data, examples in (("bundled", bundled), ("30 nodes", longer))[: 1 if small else 2]:
             for size in (32,) if small else (32, 256, 1024):
-                case = Case(Model.build(name, 64, seed=0).to(device), examples, size, 40)
-                hosts = [case.indices(i) for i in range(40)]
+                case = Case(Model.build(name, 64, seed=0).to(device), examples, size, batches)
+                hosts = [case.indices(i) for i in range(batches)]
                 row = {"model": name, "data": data, "batch": size, "fit": sum(host is not None for host in hosts)}
                 fitting = [host for host in hosts if host is not None]
                 row["stage 1 replayed"] = case.milliseconds(lambda i: case.step(fitting[i % len(fitting)], RATE), count)  # noqa: B023
-                row["stage 1 prepared and replayed"] = case.milliseconds(lambda i: _prepared(case, i), count // 3)  # noqa: B023
-                row |= _fused(name, examples, size, count, device)
+                row["stage 1 prepared and replayed"] = case.milliseconds(lambda i: _prepared(case, i), max(count // 3, 1))  # noqa: B023
+                row |= _fused(name, examples, size, batches, count, device)
                 row["plain"] = case.milliseconds(case.plain_step, min(count, 30))
                 if not small and not unavailable():
-                    core = Case(Model.build(name, 64, seed=0), examples, size, 40)
+                    core = Case(Model.build(name, 64, seed=0), examples, size, batches)
                     row["native core"] = core.milliseconds(lambda i: core.plain_step(i, "levels/compiled"), 30)  # noqa: B023
                 rows.append(row)
                 print(json.dumps(rows), flush=True)  # what there is when the time is over
     return rows
 
 
-def _fused(name: str, examples: list[Example], size: int, count: int, device: str) -> dict[str, Any]:
+def _fused(name: str, examples: list[Example], size: int, batches: int, count: int, device: str) -> dict[str, Any]:
     """The same of stage 2, and the seconds until a step is compiled and recorded."""
     started = time.perf_counter()
-    case = Case(Model.build(name, 64, seed=0).to(device), examples, size, 40, fused=True)
+    case = Case(Model.build(name, 64, seed=0).to(device), examples, size, batches, fused=True)
     row: dict[str, Any] = {"stage 2 ready, s": time.perf_counter() - started, "stage 2 compiled": case.is_fused}
-    fitting = [host for i in range(40) if (host := case.indices(i)) is not None]
+    fitting = [host for i in range(batches) if (host := case.indices(i)) is not None]
     row["stage 2 replayed"] = case.milliseconds(lambda i: case.step(fitting[i % len(fitting)], RATE), count)
-    row["stage 2 prepared and replayed"] = case.milliseconds(lambda i: _prepared(case, i), count // 3)
+    row["stage 2 prepared and replayed"] = case.milliseconds(lambda i: _prepared(case, i), max(count // 3, 1))
     return row
 
 
@@ -275,7 +275,7 @@ def _prepared(case: Case, i: int) -> None:
 def epoch(device: str, small: bool) -> Rows:
     """Seconds of an epoch of 27,108 equations at batch 1,024, batches prepared ahead in a thread, without validation."""
     equations = device_check.examples()
-    count, size = (512, 128) if small else (27_108, 1024)
+    count, size = (128, 64) if small else (27_108, 1024)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "train.jsonl.gz"
         formats.write(
@@ -287,10 +287,10 @@ def epoch(device: str, small: bool) -> Rows:
         )
         validation = "bundled:smoke/validation"
         described = {
-            **{"name": "epoch", "batch_size": size, "checkpoint_steps": 10**6, "schedule": {"epochs": 6}},
+            **{"name": "epoch", "batch_size": size, "checkpoint_steps": 10**6, "schedule": {"epochs": 2 if small else 6}},
             **{
                 "model": {"name": "tree_smu", "hidden": 64},
-                "data": {"train": [str(path)], "validation": [validation], "test": []},
+                "data": {"train": [str(path)], "validation": [str(path) if small else validation], "test": []},
             },
         }
         ends: list[float] = []
@@ -322,14 +322,15 @@ def sentences(device: str, small: bool) -> Rows:
         return Expression.node("join", tree(left), tree(size - left))
 
     examples = [
-        Example(tree(max(1, round(rng.gauss(20, 6)))), str(rng.randrange(5)), str(i)) for i in range(300 if small else 3000)
+        Example(tree(max(1, round(rng.gauss(20, 6)))), str(rng.randrange(5)), str(i)) for i in range(60 if small else 3000)
     ]
-    model = Model.build("tree_lstm", 150, Vocabulary.of_words(words), ["classification"], language, seed=0)
+    name, hidden, batches = ("tree_rnn", 15, 4) if small else ("tree_lstm", 150, 30)
+    model = Model.build(name, hidden, Vocabulary.of_words(words), ["classification"], language, seed=0)
     size, rows = 32 if small else 256, []
     for fused in (False, True):
-        case = Case(model.to(device), examples, size, 30, fused=fused)
-        hosts = [host for i in range(30) if (host := case.indices(i)) is not None]
-        milliseconds = case.milliseconds(lambda i: case.step(hosts[i % len(hosts)], RATE), 20 if small else 210)  # noqa: B023
+        case = Case(model.to(device), examples, size, batches, fused=fused)
+        hosts = [host for i in range(batches) if (host := case.indices(i)) is not None]
+        milliseconds = case.milliseconds(lambda i: case.step(hosts[i % len(hosts)], RATE), 2 if small else 210)  # noqa: B023
         row = {"batch": size, "stage": 1 + case.is_fused, "milliseconds": milliseconds, "fit": len(hosts)}
         rows.append(row | {"trees per second": 1000 * size / milliseconds})
     return rows

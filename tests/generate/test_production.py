@@ -166,14 +166,14 @@ def workers(process):
 @pytest.mark.slow
 def test_a_worker_that_is_killed_costs_its_shard_and_is_named(tmp_path):
     folder, parts = tmp_path / "killed", tmp_path / "killed" / "parts"
-    process = start(folder, 2, equations=1000)
+    process = start(folder, 2, equations=500)
     while process.poll() is None and not (list(parts.glob("*.gz")) and (pids := workers(process))):
         time.sleep(0.002)
     os.kill(pids[0], signal.SIGKILL)
     message = process.communicate()[1]
     assert process.returncode == 2 and "worker process died" in message and "Run the same command again" in message
     assert list(parts.glob("*.gz"))
-    last = start(folder, 2, equations=1000)
+    last = start(folder, 2, equations=500)
     assert "error" not in last.communicate()[1] and last.returncode == 0
-    produce(NAME, SetOptions(seed=3, equations=1000), tmp_path / "whole")
+    produce(NAME, SetOptions(seed=3, equations=500), tmp_path / "whole")
     assert contents(folder) == contents(tmp_path / "whole")

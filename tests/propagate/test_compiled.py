@@ -11,23 +11,23 @@ from pathlib import Path
 
 import pytest
 import torch
-from every_cell import OF_ANY_FORM, ORDERED, assert_same_gradients, batch_of, gradients, make, needs_compiler
-from small_runs import small_config
-from torch._inductor.cpu_vec_isa import pick_vec_isa
+from every_cell import assert_same_gradients, batch_of, gradients, make, needs_compiler
+from small_runs import assert_same_when_stopped, small_config
 
 from dgl_treestack import _torch, cells
 from dgl_treestack.cells.tree_rnn import TreeRNN
 from dgl_treestack.data.formats import Example
+from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.errors import ConfigurationError
 from dgl_treestack.expression import Equation
 from dgl_treestack.propagate import Options, draw_noise, propagate, set_threads
 from dgl_treestack.propagate.compiled import cache as disk
 from dgl_treestack.propagate.compiled import kernels, library
-from dgl_treestack.propagate.compiled.rows import RowByRow
 from dgl_treestack.propagate.compiled.traced import Form, TracedStep
-from dgl_treestack.runs.run import build_model
+from dgl_treestack.runs.run import Run, build_model
 from dgl_treestack.training import engine
 from dgl_treestack.training.start import start
+from dgl_treestack.training.trees import TreeObjective
 
 BINARY = ["x", "x + y", "x*(y + x) + y = (x + y)*(x*y)", "(x + y)*x = x", "x*y*x*y + x", "y + y = x*(x + x)"]
 
@@ -39,10 +39,15 @@ def built(test):
     return needs_compiler(pytest.mark.slow(test))
 
 
+def smu(**settings):
+    """The cell of `small_config`: all tests here share its kernels."""
+    return make("tree_smu", vocabulary=PRESETS["canonical"], hidden=4, **{"stack_size": 2, "dropout": 0.2, **settings})
+
+
 @built
 def test_native_code_has_the_numbers_of_topo(cache):
     """Batches of changing size down to one node, buffers never the same. One arity, for time."""
-    cell, before = make("tree_smu", stack_size=3).train(), set(cache.glob("*.pt2"))
+    cell, before = smu().train(), set(cache.glob("*.pt2"))
     for chosen in (BINARY, BINARY[:1], BINARY[:3] * 4):
         batch = batch_of(*chosen)
         assert_same_gradients(cell, batch, "levels/compiled")
@@ -57,7 +62,7 @@ def test_native_code_has_the_numbers_of_topo(cache):
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # Python 3.12, in a process with threads
 def test_numbers_do_not_depend_on_threads(cache):
     """Levels of 300 and 700 rows: three pieces each, and a level of few rows. The last run is in a forked process."""
-    cell = make("tree_smu", stack_size=3, dropout=0.2).train().float()
+    cell = smu().train().float()
     batch = batch_of(*["(x + y)*x = x", "x*(y + x) + y = (x + y)*(x*y)"] * 150, "(x + y)*(x*y)*x*y = y")
     noise = draw_noise(cell, batch, torch.Generator().manual_seed(1))
 
@@ -79,6 +84,18 @@ def test_numbers_do_not_depend_on_threads(cache):
 
 
 @built
+def test_a_compiled_run_resumes_compiled_to_the_same_numbers(tmp_path):
+    config = small_config(tmp_path, compile="on", unary=False)  # one arity, for time
+    assert_same_when_stopped(config, TreeObjective, [(5,)], tmp_path)
+    for name in ("whole", "stopped at (5,)"):
+        assert json.loads((tmp_path / name / "small-0" / "environment.json").read_text())["kernels"] == "compiled"
+    plain = start(small_config(tmp_path, unary=False), 0, tmp_path / "plain", quiet=True)
+    compiled = Run(tmp_path / "whole" / "small-0")
+    for ours, theirs in zip(compiled.read_metrics(), plain.read_metrics(), strict=True):
+        assert ours["validation_loss"] == pytest.approx(theirs["validation_loss"], rel=1e-4)
+
+
+@built
 @pytest.mark.parametrize(
     ("name", "notes", "others"),
     [
@@ -88,7 +105,7 @@ def test_numbers_do_not_depend_on_threads(cache):
 )
 def test_a_kernel_is_built_and_traced_once(name, notes, others, cache, monkeypatch):
     batch = batch_of(BINARY[2])
-    first = propagate(batch, make("tree_smu", stack_size=3), engine="levels/compiled").clone()
+    first = propagate(batch, smu(), engine="levels/compiled").clone()
     if not notes:
         for note in cache.glob("*.json"):
             note.unlink()
@@ -97,10 +114,10 @@ def test_a_kernel_is_built_and_traced_once(name, notes, others, cache, monkeypat
         raise AssertionError("made again")
 
     monkeypatch.setattr(_torch, name, refuse)
-    assert torch.equal(propagate(batch, make("tree_smu", stack_size=3), engine="levels/compiled"), first)
+    assert torch.equal(propagate(batch, smu(), engine="levels/compiled"), first)
     for changed in others:
         with pytest.raises(AssertionError, match="made again"):
-            propagate(batch, make("tree_smu", stack_size=3, **changed), engine="levels/compiled")
+            propagate(batch, smu(**changed), engine="levels/compiled")
 
 
 @built
@@ -114,10 +131,10 @@ def test_a_kernel_is_loaded_again_only_for_cells_that_live_at_once(cache):
 
     counts = []
     for _ in range(5):
-        propagate(batch, make("tree_smu", stack_size=3), engine="levels/compiled")
+        propagate(batch, smu(), engine="levels/compiled")
         counts.append(mapped_libraries())
     assert counts[2:] == counts[1:2] * 3  # what has traced the first cell may keep it
-    cells_alive = [make("tree_smu", stack_size=3) for _ in range(3)]
+    cells_alive = [smu() for _ in range(3)]
     for cell in cells_alive:
         propagate(batch, cell, engine="levels/compiled")
     assert mapped_libraries() > counts[-1]
@@ -130,7 +147,7 @@ def cut(content):
 @built
 @pytest.mark.parametrize(("suffix", "damage"), [("json", cut), ("json", lambda _: b'["gone.pt2", [0]]'), ("pt2", cut)])
 def test_a_damaged_file_of_the_cache_is_replaced(suffix, damage, cache):
-    batch, cell = batch_of(BINARY[2]), make("tree_smu", stack_size=3)
+    batch, cell = batch_of(BINARY[2]), smu()
     with torch.no_grad():
         first = propagate(batch, cell, engine="levels/compiled").clone()
         paths = [*cache.glob(f"*.{suffix}")]
@@ -139,7 +156,7 @@ def test_a_damaged_file_of_the_cache_is_replaced(suffix, damage, cache):
             content = path.read_bytes()
             path.unlink()  # kernels that are loaded stay as they are
             path.write_bytes(damage(content))
-        assert torch.equal(propagate(batch, make("tree_smu", stack_size=3), engine="levels/compiled"), first)
+        assert torch.equal(propagate(batch, smu(), engine="levels/compiled"), first)
     assert any(disk.is_intact(path) for path in cache.glob(f"*.{suffix}"))
 
 
@@ -215,18 +232,28 @@ def test_a_compiler_without_a_shared_library_of_c_plus_plus_is_not_used(tmp_path
 
 
 @built
-def test_nothing_is_left_in_the_temporary_folder(tmp_path, cache):
-    program = (
-        "from every_cell import batch_of, make; from dgl_treestack.propagate import propagate\n"
-        f"batch = batch_of('{BINARY[2]}')\n"
-        "propagate(batch, make('tree_rnn').requires_grad_(False), engine='levels/compiled')"
-    )
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    settings = {**os.environ, "TMPDIR": str(folder), "PYTHONPATH": os.pathsep.join(sys.path)}
-    settings.pop("TORCHINDUCTOR_CACHE_DIR", None)
+def test_nothing_is_left_in_the_temporary_folder_or_that_of_inductor(tmp_path, cache):
+    """Inductor's own folder serves all processes, which would read each other's half-written files."""
+    program = """
+from every_cell import batch_of, make
+from torch._inductor.cpu_vec_isa import pick_vec_isa
+from dgl_treestack.propagate import propagate
+from dgl_treestack.propagate.compiled.cache import folder, private_folders
+with private_folders():
+    pick_vec_isa()  # compiles its checks in Inductor's folder, with locks
+before = {*folder().joinpath("inductor").rglob("*")}
+cell = make("tree_rnn").requires_grad_(False)
+propagate(batch_of("x*(y + x) + y = (x + y)*(x*y)"), cell, engine="levels/compiled")
+assert {*folder().joinpath("inductor").rglob("*")} == before
+"""
+    temporary, headers = tmp_path / "temporary", Path(os.environ["TORCHINDUCTOR_CACHE_DIR"], "precompiled_headers")
+    for folder in (temporary, headers, cache / "inductor"):
+        folder.mkdir(parents=True, exist_ok=True)
+    (cache / "inductor" / headers.name).symlink_to(headers)  # they take many seconds, and are made with locks
+    settings = {**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": os.pathsep.join(sys.path)}
+    settings.pop("TORCHINDUCTOR_CACHE_DIR")
     subprocess.run([sys.executable, "-c", program], env=settings, check=True)
-    assert not [*folder.iterdir()]
+    assert not [*temporary.iterdir()] and [*cache.glob("*.pt2")]
 
 
 @pytest.mark.slow
@@ -253,26 +280,6 @@ def test_equal_kernels_have_equal_cache_keys():
 
 
 @built
-def test_a_compiled_run_resumes_compiled_to_the_same_numbers(tmp_path):
-    changes = {"unary": False, "model": {"name": "tree_rnn", "hidden": 4}}  # one arity, for time
-    config = small_config(tmp_path, compile="on", **changes)
-    whole = start(config, 0, tmp_path / "whole", quiet=True)
-    assert json.loads((whole.folder / "environment.json").read_text())["kernels"] == "compiled"
-    command = [sys.executable, "-m", "dgl_treestack", "train", str(whole.folder / "config.toml"), "--output-dir"]
-    stopped = tmp_path / "stopped"
-    with subprocess.Popen([*command, str(stopped)], stderr=subprocess.PIPE, text=True) as process:
-        for line in process.stderr:
-            if "epoch 1" in line:
-                process.kill()
-    assert not (stopped / "small-0" / "DONE").exists()
-    subprocess.run([*command, str(stopped), "--resume"], check=True, capture_output=True)
-    assert (stopped / "small-0" / "metrics.jsonl").read_text() == whole.metrics.read_text()
-    plain = start(small_config(tmp_path, **changes), 0, tmp_path / "plain", quiet=True)
-    for ours, theirs in zip(whole.read_metrics(), plain.read_metrics(), strict=True):
-        assert ours["validation_loss"] == pytest.approx(theirs["validation_loss"], rel=1e-4)
-
-
-@built
 def test_inline_functions_are_exact_to_a_few_digits_of_float32(cache):
     """In whole vectors and in what is left of a row; what is not a number, and what is infinite, included."""
 
@@ -288,49 +295,6 @@ def test_inline_functions_are_exact_to_a_few_digits_of_float32(cache):
     odd = torch.tensor([float("nan"), float("inf"), -float("inf"), 1e9, -1e9, 0.0]).repeat_interleave(50).view(-1, 50)
     for actual, wanted in zip(run([odd]), kernel([odd]), strict=True):
         assert torch.allclose(actual, wanted, equal_nan=True)
-
-
-@built
-def test_a_build_writes_to_no_folder_of_other_processes(tmp_path, monkeypatch):
-    """Inductor's own folder serves all processes, which would read each other's half-written files."""
-    pick_vec_isa()  # compiles its checks there, with locks
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
-    example = torch.rand(3, 4)
-    program = torch.export.export(torch.nn.Tanh(), (example,))
-    file = _torch.package(program, tmp_path / "private" / "kernel.pt2", {})
-    assert torch.allclose(torch._inductor.aoti_load_package(str(file))(example), example.tanh())
-    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "inductor")
-    files = [path for path in (tmp_path / "inductor").rglob("*") if path.is_file()]
-    assert all("precompiled_headers" in path.parts for path in files)  # which are made under a lock
-
-
-class WithStandIn(torch.fx.Interpreter):
-    """Runs a traced step outside of a sweep, with another function in place of the linear maps."""
-
-    def call_function(self, target, args, kwargs):
-        if target is torch.ops.treestack.linear.default:
-            x, call, width, transposed = args
-            return torch.cos(x.sum(-1, keepdim=True) + torch.arange(width) + call + transposed)
-        return super().call_function(target, args, kwargs)
-
-
-@built
-@pytest.mark.parametrize("backward", [False, True])
-@pytest.mark.parametrize("name", OF_ANY_FORM)
-def test_a_step_row_by_row_has_the_numbers_of_the_step(name, backward):
-    """A kernel, rewritten for the compiler but not compiled. Every model in one of the forms, for time."""
-    library.native()
-    cell = make(name, form="nary" if name == ORDERED[0] else cells.FORMS[len(name) % 2])
-    step = TracedStep(cell, Form(2, False, ()), torch.float64, torch.device("cpu"))
-    examples, _ = step.examples(backward=backward)
-    whole = _torch.trace(step.backward if backward else step.forward, examples, symbolic=False)
-    by_row = _torch.trace(RowByRow(whole, len(examples[-1])).run, examples)
-    results = []
-    for graph_of_step in (whole, by_row):
-        inputs = [example.clone() for example in examples]
-        results.append([*WithStandIn(graph_of_step).run(inputs), *inputs])
-    for tensor, expected in zip(*results, strict=True):
-        assert torch.allclose(tensor, expected, rtol=1e-9, atol=1e-9)
 
 
 @needs_compiler

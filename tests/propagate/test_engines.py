@@ -1,14 +1,17 @@
 import pytest
 import torch
 from every_cell import (
+    FORM_OF_EACH,
     HIDDEN,
+    IN_EACH_FORM,
+    OF_EACH_KIND,
     VOCABULARY,
     assert_same_gradients,
     batch_of,
     every_engine,
     every_model,
-    every_model_in_each_form,
     gradients,
+    if_traced,
     make,
     needs_compiler,
     some_batch,
@@ -95,8 +98,11 @@ def test_a_cell_without_what_it_asks_for_is_named(engine):
         make(WithoutH)
 
 
-@pytest.mark.parametrize("engine", ["levels", traced])
-@every_model_in_each_form
+@pytest.mark.parametrize(
+    ("name", "form", "engine"),
+    [*((*case, "levels") for case in IN_EACH_FORM)]
+    + [pytest.param(*case, "levels/traced", marks=if_traced) for case in FORM_OF_EACH],
+)
 def test_levels_has_the_gradients_of_topo(name, form, engine):
     """With sharing and without, dropout and external input, signals and none, batches of changing size, steps recorded or taken
     again, with tensors from the memory of a sweep, as those of large batches are."""
@@ -111,8 +117,11 @@ def test_levels_has_the_gradients_of_topo(name, form, engine):
         assert_same_gradients(external, batch, engine, noise, signals, options=options)
 
 
-@pytest.mark.parametrize("limits", [(2**13, 4, 2**14), pytest.param((0, 2, 0), marks=pytest.mark.slow)])
-@every_model_in_each_form
+@pytest.mark.parametrize(
+    ("name", "form", "limits"),
+    [*((*case, (2**13, 4, 2**14)) for case in IN_EACH_FORM)]
+    + [pytest.param(name, "nary", (0, 2, 0), marks=pytest.mark.slow) for name in OF_EACH_KIND],
+)
 def test_grouped_products_have_the_gradients_of_topo(name, form, limits, monkeypatch):
     """Those of a GPU, in one batched product per frontier; with the second limits some are too sparse and computed apart."""
     for limit, value in zip(("PADDED_ROWS", "PADDED_TIMES", "GROUPED_ROWS"), limits, strict=True):

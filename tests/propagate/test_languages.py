@@ -61,7 +61,6 @@ def some_trees():
 
 
 TREES = some_trees()
-FEW_ARITIES = over_each_other(WIDE, [("f1", 1), ("f3", 3)] * 3, random.Random(0))
 # Three models that sum children, and one without that form, whose weights in the n-ary form do not depend on their number
 OF_ANY_ARITY = {"tree_lstm_child_sum", "tree_smu_child_sum", "tree_slots_child_sum", "tree_rnn_second_order_bilinear"}
 
@@ -123,16 +122,10 @@ def test_native_loops_conform(name, language):
 
 @pytest.mark.slow
 @needs_compiler
-@pytest.mark.parametrize(
-    ("name", "forests"),
-    [
-        ("tree_lstm_child_sum", (FEW_ARITIES, TREES["no operator"])),
-        ("tree_smu", (TREES["leaves among trees"], TREES["leaves only"])),
-    ],
-)
-def test_native_code_conforms(name, forests, cache):
-    """A kernel per number of children: few of them, for time."""
-    for trees in forests:
-        cell, batch = cell_of(name, trees[0].signature), batch_of(trees)
+def test_native_code_conforms(cache):
+    """A kernel per number of children: few of them, for time. Leaves among trees, leaves alone, and no operator."""
+    few_arities = over_each_other(WIDE, [("f1", 1), ("f3", 3)] * 3, random.Random(0))
+    for trees in ([*TREES["leaves only"], *few_arities, *TREES["leaves only"]], TREES["leaves only"], TREES["no operator"]):
+        cell, batch = cell_of("tree_lstm_child_sum", trees[0].signature), batch_of(trees)
         assert_same_gradients(cell, batch, ["levels", "levels/compiled"], signature=trees[0].signature)
     assert any(cache.glob("*.pt2"))

@@ -90,7 +90,7 @@ def test_what_sympy_finds_true(text):
 @pytest.mark.slow
 def test_stopped_within_a_round_it_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr(paper_labels, "_SHARD", 40)  # several shards in the round that fills up what was missing
-    options, save = SetOptions(3, equations=600), Parts.save
+    options, save = SetOptions(3, equations=300), Parts.save
     produce("paper-labels", options, tmp_path / "whole")
 
     def save_until(self, name, rows):
