@@ -117,10 +117,10 @@ def paper(experiment: str, row: str, column: str) -> str:
     return _line(experiment, model=row, measured=column)["paper"] or "-"
 
 
-def cell(experiment: str, row: str, column: str, digits: str = "1") -> str:
+def cell(experiment: str, row: str, column: str, digits: str = "1", file: str = "table.csv") -> str:
     """A number of a table with columns of its own. row: what identifies its line, such as `task=addition, model=LSTM`."""
     values = dict(value.split("=") for value in re.split(r", (?=\w+=)", row))
-    return f"{float(_line(experiment, **values)[column]):.{digits}f}"
+    return f"{float(_line(experiment, file, **values)[column]):.{digits}f}"
 
 
 def rows(experiment: str, labels: str, columns: str) -> str:

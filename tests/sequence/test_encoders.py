@@ -296,7 +296,7 @@ def test_a_run_stopped_and_resumed_equals_one_never_stopped(name, tmp_path):
 def test_a_few_epochs_bring_it_away_from_chance(name):
     """Sixty equations by heart: with positive states, or products of sides that begin large, that takes far longer."""
     model = Model.build(name, max(32, SIZES.get(name, 0)), CANONICAL, ["verification"], seed=0)
-    every_example = read_examples(["bundled:smoke/train"])
+    every_example = read_examples(["bundled:quickstart/train"])
     examples = [example for example in every_example if example.equation.depth <= 4][:60]
     data, adam = model.prepare(examples), torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(30):
