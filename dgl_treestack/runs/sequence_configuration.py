@@ -59,13 +59,12 @@ class StreamRecipe:
     """How restarts are trained.
 
     updates: the number of updates, each with `tokens` new tokens; with 0, with those up to the next one that is trained, of one
-    stream that all restarts read. largest: the largest size of sequences, reached after a share
-    `curriculum` of the updates, linearly. rate: the learning rate, constant for a share
-    `steady` of the updates, then falling to a hundredth. halving: with it, the rate does not fall so; after every so many
-    segments each restart is validated, and if it is not better than ever its rate is halved, once the share `steady` is over,
-    and its best weights are restored. segment: the number of updates after which memories are emptied and
-    new streams begin. beta: the sharpness of actions at the end of rounding, raised in `stages` from 1.2, each a fixed factor
-    above the one before.
+    stream that all restarts read. largest: the largest size of sequences, reached linearly after a share `curriculum` of the
+    updates. rate: the learning rate, constant for a share `steady` of the updates, then falling to a hundredth. halving: with
+    it the rate does not fall so; after every so many segments each restart is validated, and after the share `steady` the rate
+    of a restart that is not better than ever is halved, and its best weights are restored. segment: the number of updates after
+    which memories are emptied and new streams begin. beta: the sharpness of actions at the end of rounding, raised in `stages`
+    from 1.2, each a fixed factor above the one before.
     """
 
     updates: int = 4000

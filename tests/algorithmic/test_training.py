@@ -93,6 +93,20 @@ def test_rate_and_sharpness_follow_the_recipe():
     assert sharpness == pytest.approx([1.2 * 2**stage for stage in (0, 0, 1, 1, 2, 2, 3, 3, 4, 4)])
 
 
+@pytest.mark.parametrize(("curriculum", "expected"), [(0.5, [2, 2, 3, 4, 4, 4, 5, 6, *[6] * 8]), (0.0, [6] * 16)])
+def test_sizes_grow_linearly(monkeypatch, curriculum, expected):
+    sizes, take = [], testing.Streams.take
+
+    def noted(streams, length):
+        sizes.append(streams.largest)
+        return take(streams, length)
+
+    monkeypatch.setattr(testing.Streams, "take", noted)
+    recipe = StreamRecipe(updates=16, segment=4, largest=6, curriculum=curriculum)
+    train(tasks()["anbn"], drawn_net(StackRNN(2, 4, stacks=1, capacity=20, restarts=2), 0), recipe, 0)
+    assert sizes == expected
+
+
 def test_restarts_that_are_no_better_go_on_from_their_best_at_half_the_rate(monkeypatch):
     """Once half of the updates are made; training ends when all rates are too small, and at the end all have their best."""
     entropies = iter(torch.tensor([[3.0, 3.0], [2.0, 4.0], [2.5, 2.0], [9.0, 9.0], [9.0, 1.0]]))

@@ -5,23 +5,8 @@
 #include <cstdint>
 #include <cstring>
 #include <vector>
-#ifdef __SSE__
-#include <immintrin.h>
-#endif
 
 namespace {
-
-// While it exists, numbers too small for full precision are zero: with them a vanishing gradient takes many times as long.
-class FlushToZero {
-#ifdef __SSE__
- public:
-  FlushToZero() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040); }
-  ~FlushToZero() { _mm_setcsr(before_); }
-
- private:
-  unsigned before_;
-#endif
-};
 
 // As `Sizes` in learner.py. depth: rows that h reads.
 struct Sizes {
@@ -42,21 +27,12 @@ template <int64_t VECTORS, typename T>
 void add_block(T* products, const T* x, int64_t x_step, const T* y, int64_t y_step, int64_t count, int64_t first, int64_t done) {
   typedef T Vector __attribute__((vector_size(32)));
   constexpr int64_t LANES = 32 / sizeof(T);
-  Vector sums[VECTORS] = {}, odd[VECTORS] = {};
-  const auto add = [&](Vector* into, int64_t t) {
+  Vector sums[VECTORS] = {}, loaded;
+  for (int64_t t = 0; t < count; ++t)
     for (int64_t v = 0; v < VECTORS; ++v) {
-      Vector loaded;
       std::memcpy(&loaded, y + t * y_step + first + v * LANES, sizeof loaded);
-      into[v] += x[t * x_step] * loaded;
+      sums[v] += x[t * x_step] * loaded;
     }
-  };
-  int64_t t = 0;
-  for (; t + 1 < count; t += 2) {  // two sums each, which do not wait for each other
-    add(sums, t);
-    add(odd, t + 1);
-  }
-  if (t < count) add(sums, t);
-  for (int64_t v = 0; v < VECTORS; ++v) sums[v] += odd[v];
   for (int64_t i = done - first; i < VECTORS * LANES; ++i) products[first + i] += sums[i / LANES][i % LANES];
 }
 
@@ -131,8 +107,8 @@ struct Net {
     }
   }
 
-  // Write the derivatives of the weighted loss by the logits at token t into `error`. Returns the loss.
-  T lose(int64_t t, int64_t target, T weight, T* error) const {
+  // Return the weighted loss at token t; write its derivatives by the logits into `error`.
+  T loss(int64_t t, int64_t target, T weight, T* error) const {
     T total = 0;
     for (int64_t v = 0; v < sizes.symbols; ++v) error[v] = dot(V + v * sizes.hidden, h_of(t), sizes.hidden);
     const T most = *std::max_element(error, error + sizes.symbols), right = error[target];
@@ -210,7 +186,6 @@ void learn(const Sizes& sizes, T** weights, T** gradients, T** buffers, const in
   const int64_t counts[] = {H * sizes.symbols, M * sizes.actions * H, M * H, H * M * sizes.depth, sizes.symbols * H};
   const int64_t steps[] = {M * sizes.padded(), H, M * sizes.actions, M};
   std::vector<T> errors(fresh * sizes.symbols);
-  const FlushToZero flush;
   for (int64_t r = 0; r < R; ++r) {
     T *w[5], *g[5], *b[4];
     for (int i = 0; i < 5; ++i) {
@@ -224,7 +199,7 @@ void learn(const Sizes& sizes, T** weights, T** gradients, T** buffers, const in
     std::fill(errors.begin(), errors.end(), T(0));
     for (int64_t t = first, i = r; t < end; ++t, i += R) {
       net.forward(t);
-      if (importance[i] != 0) losses[r] += net.lose(t, targets[i], importance[i], &errors[(t - first) * sizes.symbols]);
+      if (importance[i] != 0) losses[r] += net.loss(t, targets[i], importance[i], &errors[(t - first) * sizes.symbols]);
     }
     net.backward(first, end, errors.data());
   }
