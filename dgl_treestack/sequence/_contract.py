@@ -149,10 +149,14 @@ class ActingCell(SequenceCell):
     def act(self, total: Tensor) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:
         """Return h = sigma(total), (R, B, H), the shares of the actions, (R, B, M) each, and the values (R, B, M W)."""
         h = torch.sigmoid(total.clamp(-LARGEST, LARGEST))
-        shares = torch.softmax(self.beta * (h @ self.A.mT).unflatten(-1, (self.memories, -1)), dim=-1)
+        return h, self.mixture(h @ self.A.mT), torch.sigmoid((h @ self.D.mT).clamp(-LARGEST, LARGEST))
+
+    def mixture(self, logits: Tensor) -> tuple[Tensor, ...]:
+        """Return the shares of the actions, (R, B, M) each. logits: (R, B, M a)."""
+        shares = torch.softmax(self.beta * logits.unflatten(-1, (self.memories, -1)), dim=-1)
         if self.hard:
             shares = functional.one_hot(shares.argmax(-1), len(self.actions)).to(shares)
-        return h, shares.unbind(-1), torch.sigmoid((h @ self.D.mT).clamp(-LARGEST, LARGEST))
+        return shares.unbind(-1)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw all initial values as the authors' program does."""

@@ -1,6 +1,6 @@
 """Stack RNN: a recurrent net with stacks, each updated by a mixture of push, pop and no-op; many tokens by hand."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -39,6 +39,8 @@ class StackRNN(ActingCell):
     P: nn.Parameter
     R: nn.Parameter
     memory, positive = "stack", True
+    by_hand = True  # a subclass says so itself if `StackUnroll` computes what its `step` does
+    linear: ClassVar[bool] = False  # whether h is rectified and values are linear; otherwise both are sigmoids
 
     def __init__(
         self,
@@ -69,6 +71,10 @@ class StackRNN(ActingCell):
         if recurrence == "full":
             self.add("R", hidden, hidden)
 
+    def write_weights(self) -> tuple[Tensor, Tensor]:
+        """Return D (R, M W, H) and A (R, M a, H), with biases as a last column if there are any."""
+        return self.D, self.A
+
     def step(self, drive: Tensor, state: State) -> tuple[State, Signals]:
         total, rows = drive, state["stack"]
         if self.recurrence != "none":
@@ -86,7 +92,7 @@ class StackRNN(ActingCell):
 
     def unroll(self, x: Tensor, state: State | None = None, clip: float | None = None) -> tuple[Tensor, State]:
         by_steps = self.hard or stack.is_limited() or torch.is_autocast_enabled(x.device.type)
-        if by_steps or type(self) is not StackRNN:  # `StackUnroll` would not do what `step` does, which a subclass may define
+        if by_steps or "by_hand" not in vars(type(self)):
             return super().unroll(x, state, clip)
         driven = self.drive(x)
         before = self._initial(driven, state, clip)
@@ -97,15 +103,16 @@ class StackRNN(ActingCell):
             )
         weights_read = {"none": (), "stacks": ("P",), "full": ("P", "R")}[self.recurrence]
         read = torch.cat([self.U.new_empty(*self.U.shape[:-1], 0), *map(self.get_parameter, weights_read)], -1).mT
-        logits = self.beta * self.A.unflatten(-2, (self.stacks, -1)).transpose(-3, -2)  # (R, a, M, H)
-        push, pop, *noop = logits.unbind(-3)
-        write = torch.cat([self.D, push, *noop, pop], -2).mT
+        of_values, of_actions = self.write_weights()
+        push, pop, *noop = (self.beta * of_actions.unflatten(-2, (self.stacks, -1))).unbind(-2)  # (R, M, H) each
+        write = torch.cat([of_values, push, *noop, pop], -2).mT
+        write, bias = write[..., : self.hidden, :], write[..., self.hidden :, :].sum(-2, keepdim=True)  # 0 without biases
         filled, outputs = 0 if state is None else rows, []
         for piece in [driven] if torch.is_grad_enabled() or clip is not None else driven.split(PIECE):
             rows = before["stack"].shape[-2]
             size, depth = rows if self.capacity else rows + len(piece), self.depth if weights_read else 0
-            constants = size, depth, self.empty["stack"], min(filled, rows), clip
-            h, stacks = StackUnroll.apply(piece, read, write, before["h"], before["stack"], *constants)
+            constants = size, depth, self.empty["stack"], min(filled, rows), clip, self.linear
+            h, stacks = StackUnroll.apply(piece, read, write, bias, before["h"], before["stack"], *constants)
             before = {"h": h[-1], "stack": stacks}
             filled += len(piece)
             outputs.append(h)
@@ -121,19 +128,21 @@ class StackUnroll(torch.autograd.Function):
     these is one block of memory.
 
     read: weights (R, M k W, H) of the rows that h reads, followed, if h reads the previous h, by those of it (R, H, H). write:
-    weights (R, H, M W + a M) of the values and of the logits of the actions push, no-op and pop, or push and pop. h, stacks:
-    the state before the first token. Arguments of sigmoids are not clamped; at a magnitude of 50 that changes 2e-22.
+    weights (R, H, M W + a M) of the values and of the logits of the actions push, no-op and pop, or push and pop; bias
+    (R, 1, M W + a M). h, stacks: the state before the first token. Arguments of sigmoids are not clamped; at a magnitude of 50
+    that changes 2e-22.
 
     constants: capacity C; depth k, the number of rows that h reads; content of an empty row; filled, the number of top rows of
     the initial stacks that may differ from an empty row (rows below are skipped until a push can have reached them); clip, the
-    bound of the gradients of h and of the stacks at every token, or None: with it, the initial state gets no gradient.
+    bound of the gradients of h and of the stacks at every token, or None: with it, the initial state gets no gradient; linear,
+    whether h is rectified and values are linear, in place of sigmoids.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, driven: Tensor, read: Tensor, write: Tensor, h: Tensor, stacks: Tensor, *constants: Any
+        ctx: Any, driven: Tensor, read: Tensor, write: Tensor, bias: Tensor, h: Tensor, stacks: Tensor, *constants: Any
     ) -> tuple[Tensor, Tensor]:
-        capacity, depth, empty, filled, _ = constants
+        capacity, depth, empty, filled, _, linear = constants
         memories, initial_rows, width = stacks.shape[-3:]
         leading, value_count = driven.shape[:-1], memories * width  # (T, R, B), numbers that a token writes
         product = torch.addmm if driven.dim() == 3 else torch.baddbmm
@@ -155,9 +164,12 @@ class StackUnroll(torch.autograd.Function):
             input_rows_t.copy_(rows_t[1 : 1 + depth])
             if reads_h:
                 input_h_t.copy_(previous_h)
-            previous_h = product(drive, input_t, read, out=h_t).sigmoid_()
-            written = h_t @ write
-            torch.sigmoid(written[..., :value_count].unflatten(-1, (memories, width)), out=rows_t[0])
+            previous_h = product(drive, input_t, read, out=h_t)
+            h_t.relu_() if linear else h_t.sigmoid_()
+            written = product(bias, h_t, write)
+            rows_t[0].copy_(written[..., :value_count].unflatten(-1, (memories, width)))
+            if not linear:
+                rows_t[0].sigmoid_()
             torch.softmax(written[..., value_count:].unflatten(-1, (-1, memories)), -2, out=shares_t)
             push, *noop, pop = shares_t.unsqueeze(-1).unbind(-3)
             after = torch.mul(rows_t[:rows_used], push, out=rows_after[1 : rows_used + 1]).addcmul_(
@@ -174,14 +186,15 @@ class StackUnroll(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_all_h: Tensor, grad_last: Tensor) -> tuple[Tensor | None, ...]:
         read, write, h, stacks, inputs, all_h, shares, rows = ctx.saved_tensors
-        capacity, depth, _, filled, clip = ctx.constants
+        capacity, depth, _, filled, clip, linear = ctx.constants
         memories, initial_rows, width = stacks.shape[-3:]
         value_count, actions = memories * width, shares.shape[-2]
         product = torch.addmm if all_h.dim() == 3 else torch.baddbmm
         read_back, write_back = read.mT.contiguous(), write.mT.contiguous()
-        slopes_of_h, pushed = all_h * (1 - all_h), rows[:-1, 0]
-        # Derivatives of the top row after a token by the logits of the pushed value
-        slopes_of_values = pushed * (1 - pushed) * shares[..., 0, :].unsqueeze(-1)
+        pushed = rows[:-1, 0]
+        slopes_of_h = (all_h > 0).to(all_h) if linear else all_h * (1 - all_h)
+        # Derivatives of the top row after a token by what the pushed value is a function of
+        slopes_of_values = (1 if linear else pushed * (1 - pushed)) * shares[..., 0, :].unsqueeze(-1).expand_as(pushed)
         grad_totals = torch.empty_like(all_h)
         grad_written = all_h.new_empty(*all_h.shape[:-1], write.shape[-1])
         grad_values = grad_written[..., :value_count].unflatten(-1, (memories, width))
@@ -219,6 +232,7 @@ class StackUnroll(torch.autograd.Function):
                 grad_h = torch.zeros_like(h)
             grad_after, grad_before = grad_before, grad_after
         grad_read, grad_write = weight_gradient(grad_totals, inputs).mT, weight_gradient(grad_written, all_h).mT
+        grad_bias = grad_written.sum(-2, keepdim=True).sum(0)
         grad_stacks = grad_after[1 : 1 + initial_rows].movedim(0, -2)
         of_state = (grad_h, grad_stacks) if clip is None else (None, None)
-        return grad_totals, grad_read, grad_write, *of_state, *[None] * len(ctx.constants)
+        return grad_totals, grad_read, grad_write, grad_bias, *of_state, *[None] * len(ctx.constants)
