@@ -31,8 +31,8 @@ class VectorStackRNN(StackRNN):
     positive, by_hand, linear = False, True, True
 
     def __init__(self, inputs: int, hidden: int, *, width: int = 8, **common: Any):
-        stack = {"stacks": 1, "width": width, "depth": 1, "noop": True, "recurrence": "full", "empty": 0.0, "capacity": 0}
-        super().__init__(inputs, hidden, **stack, **common)
+        stack: dict[str, Any] = {"stacks": 1, "noop": True, "recurrence": "full", "empty": 0.0, "capacity": 0}
+        super().__init__(inputs, hidden, width=width, depth=1, **stack, **common)
         for name, size in (("b", hidden), ("c", len(self.actions)), ("d", width)):
             self.add(name, 1, size)
 
