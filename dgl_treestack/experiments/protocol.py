@@ -170,6 +170,7 @@ class Scale:
     only: Sequence[str] = ()
     other_data: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     differs: str = ""
+    unit: str = "equations"
 
     def file(self, name: str) -> str:
         """Return the file of an extra: of a kind of `data`, or in `extras`."""

@@ -113,7 +113,8 @@ def make(
     captions, (low, high) = read_data("tables.toml"), protocol.depths
     rows, untrained = _numbers(protocol, lines)
     source = ". ".join(text for text in (protocol.source, protocol.note) if text)
-    words = {"unit": protocol.unit, "low": low, "high": high, "scale": scale.summary, "equations": _equations(results)}
+    sizes, depths = _sizes(results, scale.unit), f" Trained on depths {low}-{high}." if scale.unit == "equations" else ""
+    words = {"unit": protocol.unit, "depths": depths, "scale": scale.summary, "sizes": sizes}
     parts = [f"# {protocol.title}", source + ".", report.markdown_table(rows), captions["scale"].format(**words)]
     parts += [_cuts(compared, results) for compared in protocol.compared]
     if untrained:
@@ -188,8 +189,11 @@ def _settings(protocol: Protocol, results: Results, scale: Scale) -> list[str]:
     return ["Settings.", table, *(["What differs from the papers:", "\n".join(differences)] if differences else [])]
 
 
-def _equations(results: Results) -> str:
-    """Return a sentence on the sizes of the sets that travel in files of records; sizes that differ are given as a range."""
+def _sizes(results: Results, unit: str) -> str:
+    """Return a sentence on the sizes of the sets that travel in files of records; sizes that differ are given as a range.
+
+    unit: what they are sets of.
+    """
     runs = [run for group in results.values() for run in group]
     sizes = {"training": [run.about.get("equations", 0) for run in runs]}
     sizes |= {"validation": [len(run.of("validation")) for run in runs]}
@@ -202,7 +206,7 @@ def _equations(results: Results) -> str:
         for name, counts in sizes.items()
         if counts
     ]
-    return f"Equations: {', '.join(texts)}." if texts else ""
+    return f"{unit.capitalize()}: {', '.join(texts)}." if texts else ""
 
 
 def _cuts(compared: Compared, results: Results) -> str:

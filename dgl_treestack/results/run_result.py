@@ -46,12 +46,15 @@ class RunResult:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def of(self, name: str, depths: tuple[int, int] | None = None) -> Table:
-        """Return the answers of a set, of trees of some depths; of `epochs` the metrics, with `best` for the one evaluated."""
+        """Return the answers of a set; of `epochs` the metrics, with `best` for the one evaluated.
+
+        depths: only of trees of these depths, or of these values of the measure that the configuration groups by.
+        """
         if name == EPOCHS:
             best = self.best_row()
             return pl.DataFrame([{**row, "best": row is best} for row in self.rows], infer_schema_length=None)
         table = self.answers.filter(pl.col("set") == name)
-        return table.filter(pl.col("depth").is_between(*depths)) if depths else table
+        return table.filter(pl.col(self.config.data.group_by).is_between(*depths)) if depths else table
 
     def with_set(self, name: str, table: Table) -> Self:
         """Return the run with the answers of one more set."""

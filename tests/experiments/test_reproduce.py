@@ -22,6 +22,8 @@ from dgl_treestack.experiments import collection, tables
 from dgl_treestack.experiments.collection import configure
 from dgl_treestack.experiments.protocol import EXTENTS, SCALES, Compared, Extent, Row, Scale, check_data, protocols
 from dgl_treestack.experiments.reproduce import describe, missing, reproduce
+from dgl_treestack.generate.presets import SetOptions
+from dgl_treestack.generate.production import produce
 from dgl_treestack.resources import configs
 from dgl_treestack.results import archive, metrics, run_result
 from dgl_treestack.results.report import answers
@@ -32,10 +34,13 @@ KINDS = ("train", "validation", "test")
 FILES = ("table.md", "table.csv", "records.parquet")
 
 
+LANGUAGES = {"listops": {"far_lists": 6}, "logic": {}}  # protocols on other trees than equations -> options of their data
+
+
 @pytest.fixture
 def few():
-    """The protocols with two models each, by name."""
-    return {name: shortened(protocol) for name, protocol in protocols().items()}
+    """The protocols on equations with two models each, by name."""
+    return {name: shortened(protocol) for name, protocol in protocols().items() if name not in LANGUAGES}
 
 
 @pytest.fixture
@@ -234,12 +239,15 @@ def test_every_row_is_a_configuration_and_the_papers_numbers_have_a_column(name)
     titles = {column.title for column in protocol.columns}
     assert len({row.label for row in protocol.rows}) == len(protocol.rows)
     built: list[ModelConfig] = []
+    scales = [scale for scale in SCALES.values() if name in scale.only] or [
+        scale for scale in SCALES.values() if not scale.only
+    ]
     for row in protocol.rows:
         assert (row.config if "/" in row.config else f"models/{row.config}") in configs() and set(row.paper) <= titles
-        for scale in SCALES.values():
+        for scale in scales:
             config = configure(row, protocol, scale)
             assert config.data.depths == range(protocol.depths[0], protocol.depths[1] + 1)
-            if config.model not in built:
+            if config.data.language == "math" and config.model not in built:
                 assert build_model(config.model).heads
                 built.append(config.model)
     named = {label for labels in (*protocol.pairs, *protocol.figures.values()) for label in labels}
@@ -343,3 +351,26 @@ def test_a_committed_table_is_made_again_from_its_records(file, tmp_path, monkey
     assert reproduce([name], scale, tmp_path, train=False, from_records=[file]) == 0
     for path in (path for path in file.parent.iterdir() if path.suffix in (".md", ".csv", ".parquet")):
         assert (tmp_path / name / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+@pytest.mark.slow  # makes lists and pairs of formulas
+@pytest.mark.parametrize(("name", "options"), LANGUAGES.items())
+def test_a_language_has_a_scale_and_a_table_of_its_own(name, options, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    produce(name, SetOptions(seed=1, equations=600, **options), Path("data", name))
+    changes = SCALES[name].changes | {"schedule.epochs": 1, "model.hidden": 4, "compile": "off"}
+    monkeypatch.setitem(SCALES, name, dataclasses.replace(SCALES[name], changes=changes, seeds=[0]))
+    monkeypatch.setattr("dgl_treestack.experiments.reproduce.protocols", lambda: {name: shortened(protocols()[name])})
+    monkeypatch.setattr("dgl_treestack.plots.depth.MIN_EQUATIONS", 1)
+    assert reproduce([name], name, tmp_path / "out") == 0
+    lines = {(row["model"], row["measured"]): row["ours"] for row in rows_of(tmp_path / "out" / name / "table.csv")}
+    assert all(lines.values())
+    run = run_result.read(next((tmp_path / "out" / "runs").glob("tree_lstm-*")))
+    column, measure = {"listops": ("900-1000", ""), "logic": ("test 7-12", "operators")}[name]
+    if measure:
+        longer = run.of("test").filter(pl.col(measure).is_between(7, 12))
+    else:
+        longer = records.read(next(run.folder.glob("records/*900-1000*")))
+        assert len(longer) == 6
+    assert float(lines["Tree-LSTM", column]) == pytest.approx(records.accuracy(longer))
+    assert "Trained on depths" not in (tmp_path / "out" / name / "table.md").read_text()

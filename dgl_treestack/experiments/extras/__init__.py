@@ -48,7 +48,7 @@ def from_data(make: Callable[[Model, Dataset, str], Table], data: str = "test", 
         key = json.dumps([file, model.vocabulary.to_dict(), list(model.heads), isinstance(model.cell, Encoder)])
         if key not in _prepared:
             _prepared.clear()
-            _prepared[key] = model.prepare(_examples((file,)))
+            _prepared[key] = model.prepare(_examples((file,), signature=run.language))
         return make(model, _prepared[key], engine)
 
     return Extra(make_from_run, data, kind)

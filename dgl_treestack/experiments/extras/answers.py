@@ -10,6 +10,7 @@ from dgl_treestack.completion import questions
 from dgl_treestack.completion.records import COMPLETION, fill
 from dgl_treestack.data.records import Table
 from dgl_treestack.experiments.extras import Extra, from_data
+from dgl_treestack.generate.presets.listops import FAR
 from dgl_treestack.resources import find_data
 from dgl_treestack.runs.evaluation import answers
 
@@ -35,6 +36,7 @@ EXTRAS = {
     "train": replace(from_data(answers, "train"), select=_of_depths()),
     "deep": _DEEP,
     **{f"deep {low}-{high}": replace(_DEEP, select=_of_depths(low, high)) for low, high in ((1, 4), (1, 7), (8, 19))},
+    **{f"{name} lists": from_data(answers, f"{name} lists") for name in FAR},
     "blanks": _BLANKS,
     "deep blanks": replace(_BLANKS, data="deep blanks"),
 }
