@@ -5,7 +5,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dgl_treestack.sequence._contract import SequenceCell
 from dgl_treestack.sequence.stack_rnn import StackRNN
 
 
@@ -48,4 +47,14 @@ class VectorStackRNN(StackRNN):
         return torch.cat([self.D, self.d.mT], -1), torch.cat([self.A, self.c.mT], -1)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        SequenceCell.reset_parameters(self, generator)
+        """Draw weights as the program's library does, with x and the top of the stack as one input; biases are 0.
+
+        From a normal distribution cut at two standard deviations, which are 1 / sqrt(number of inputs) before the cut.
+        """
+        # From U(-1 / sqrt(H), 1 / sqrt(H)) pushes stayed at 0.985: at a length of 500 of a reversed string 72 % were right.
+        inputs = {"U": self.inputs + self.width, "P": self.inputs + self.width}
+        for name, parameter in self.named_parameters():
+            deviation = inputs.get(name, self.hidden) ** -0.5
+            nn.init.trunc_normal_(parameter, 0.0, deviation, -2 * deviation, 2 * deviation, generator=generator)
+            if name in "bcd":
+                nn.init.zeros_(parameter)
