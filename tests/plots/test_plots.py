@@ -13,9 +13,9 @@ from each_case import assert_each
 from small_runs import small_config
 from tables import table_of
 
-from dgl_treestack import cells, plain_data, plots
+from dgl_treestack import Run, TreestackError, cells, plain_data, plots
 from dgl_treestack.data import records
-from dgl_treestack.errors import ConfigurationError, DataError, TreestackError
+from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.generate.presets.paper import COUNTS
 from dgl_treestack.generate.production import read_manifest
 from dgl_treestack.plots import _style, audit, completion, confusion, depth, epochs, equations, learning_curve, usage
@@ -23,7 +23,6 @@ from dgl_treestack.results import archive, report, run_result
 from dgl_treestack.results.metrics import METRICS
 from dgl_treestack.results.run_result import read
 from dgl_treestack.runs import configuration
-from dgl_treestack.runs.run import Run
 from dgl_treestack.sequence import encoders
 
 CHANCE = _style.MAJORITY["label"]

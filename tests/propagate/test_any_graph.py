@@ -21,14 +21,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trees import LEAVES, random_equation, random_tree
 
-from dgl_treestack import Vocabulary, cells, dgl
+from dgl_treestack import MATH, Equation, Expression, Forest, Model, Operator, Signature, Vocabulary, cells, dgl
 from dgl_treestack.data import graph
-from dgl_treestack.data.forest import Forest, columns
+from dgl_treestack.data.forest import columns
 from dgl_treestack.data.wellformed import check_one_root
 from dgl_treestack.errors import ConfigurationError, ExpressionError, GraphError
-from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.expression.operators import MATH, Operator, Signature
-from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import Options, compute, draw_noise, propagate
 from dgl_treestack.propagate.compiled.library import unavailable
 from dgl_treestack.sequence import encoders

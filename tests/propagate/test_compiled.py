@@ -14,17 +14,15 @@ import torch
 from every_cell import assert_same_gradients, batch_of, gradients, make, needs_compiler
 from small_runs import assert_same_when_stopped, small_config
 
-from dgl_treestack import _torch, cells
+from dgl_treestack import Equation, Example, Run, _torch, cells
 from dgl_treestack.cells.tree_rnn import TreeRNN
-from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.expression import Equation
 from dgl_treestack.propagate import Options, draw_noise, propagate, set_threads
 from dgl_treestack.propagate.compiled import cache as disk
 from dgl_treestack.propagate.compiled import kernels, library
 from dgl_treestack.propagate.compiled.traced import Form, TracedStep
-from dgl_treestack.runs.run import Run, build_model
+from dgl_treestack.runs.run import build_model
 from dgl_treestack.training import engine
 from dgl_treestack.training.start import start
 from dgl_treestack.training.trees import TreeObjective

@@ -18,13 +18,11 @@ from every_cell import (
     traced,
 )
 
-from dgl_treestack import cells
+from dgl_treestack import MATH, Expression, Operator, Signature, cells
 from dgl_treestack.cells.tree_rnn import TreeRNN
 from dgl_treestack.data import graph
 from dgl_treestack.data.forest import columns
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.expression import Expression
-from dgl_treestack.expression.operators import MATH, Operator, Signature
 from dgl_treestack.propagate import Noise, Options, States, draw_noise, propagate
 from dgl_treestack.propagate.compiled import kernels
 from dgl_treestack.propagate.compiled.stepper import CompiledStepper

@@ -7,11 +7,9 @@ import torch
 from each_case import assert_each
 from every_cell import MODELS, assert_equals_oracle, assert_same_gradients, every_model, make, needs_compiler, row_gradients
 
+from dgl_treestack import Expression, Operator, Signature, Vocabulary
 from dgl_treestack.data import graph
-from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.expression import Expression
-from dgl_treestack.expression.operators import Operator, Signature
 from dgl_treestack.propagate import draw_noise
 
 VOCABULARY = Vocabulary.of_words("abc")

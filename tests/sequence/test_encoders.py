@@ -10,13 +10,11 @@ from small_runs import assert_same_when_stopped, small_config
 from stack_rnn_golden import GOLDEN
 from trees import random_equation
 
-from dgl_treestack import MATH, Equation, Example, Model, Run, Vocabulary
+from dgl_treestack import MATH, Equation, Example, Expression, Model, Operator, Run, Signature, Vocabulary
 from dgl_treestack.data import graph
 from dgl_treestack.data.forest import columns
 from dgl_treestack.data.formats import read_examples
 from dgl_treestack.errors import ConfigurationError, GraphError
-from dgl_treestack.expression import Expression
-from dgl_treestack.expression.operators import Operator, Signature
 from dgl_treestack.inspection import traces
 from dgl_treestack.sequence import _tokens as tokens
 from dgl_treestack.sequence import encoders

@@ -14,20 +14,16 @@ import torch
 from each_case import assert_each
 from small_runs import STREAMS, assert_same_when_stopped, contents, go_on, small_config, small_run, write_data
 
-from dgl_treestack import _torch, plain_data
+from dgl_treestack import MATH, Model, Run, TreestackError, Vocabulary, _torch, plain_data
 from dgl_treestack.algorithmic import training as testing
 from dgl_treestack.data import formats, records
-from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError, TreestackError
-from dgl_treestack.expression.operators import MATH
+from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError
 from dgl_treestack.language.models import LanguageModel
-from dgl_treestack.model.model import Model
 from dgl_treestack.model.signals import NodeSignals
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.results import run_result
 from dgl_treestack.runs import configuration, evaluation
 from dgl_treestack.runs.environment import origin_of
-from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.sequence_configuration import TextConfig
 from dgl_treestack.runs.weights import read_weights, write_weights
 from dgl_treestack.training.objective import Counts

@@ -11,18 +11,13 @@ import torch
 from small_runs import assert_same_when_stopped, small_config, small_run, write_data
 from trees import random_equation
 
+from dgl_treestack import Equation, Example, Expression, Model, Operator, Run, Signature, Vocabulary
 from dgl_treestack.data import formats
-from dgl_treestack.data.formats import Example
-from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import DivergenceError
-from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.expression.operators import Operator, Signature
 from dgl_treestack.model import recorded
-from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import draw_key
 from dgl_treestack.runs import evaluation
 from dgl_treestack.runs.configuration import OptimizerConfig
-from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.weights import read_weights
 from dgl_treestack.tasks.verification import Verification
 from dgl_treestack.training.optimizer import RowOptimizer

@@ -12,14 +12,11 @@ import pytest
 import torch
 from small_runs import contents, go_on, small_config, small_run, stopped_at
 
-from dgl_treestack import load, plain_data
-from dgl_treestack.data.vocabulary import Vocabulary
+from dgl_treestack import Model, Run, Vocabulary, load, plain_data
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DataError
 from dgl_treestack.expression.language import find
-from dgl_treestack.model.model import Model
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.runs import configuration, evaluation
-from dgl_treestack.runs.run import Run
 from dgl_treestack.training.start import prepare, start
 from dgl_treestack.training.trees import TreeObjective
 
