@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from each_case import assert_each, cases
+from each_case import assert_each, assert_raises, cases
 
 import dgl_treestack
 
@@ -120,5 +120,4 @@ def test_all_failures_of_a_test_of_many_cases_are_listed():
     with pytest.raises(AssertionError, match=r"^2 of 3 cases fail:\nby zero: ZeroDivisionError.*\nnot raised: Failed: DID NOT"):
         assert_each(check, [("by zero", 0, AssertionError), ("not raised", 2, AssertionError), good])
     assert_each(check, [good])
-    with pytest.raises(AssertionError, match="there are no cases"):
-        assert_each(check, [])
+    assert_raises(AssertionError, "there are no cases", assert_each, check, [])

@@ -6,7 +6,7 @@ import random
 import time
 
 import pytest
-from each_case import cases
+from each_case import assert_raises, cases
 from trees import random_equation
 
 from dgl_treestack import Equation, Example, Expression, Operator, Signature
@@ -111,8 +111,7 @@ def test_damaged_files(tmp_path):
     ):
         if content is not None:
             (tmp_path / name).write_bytes(content)
-        with pytest.raises(DataError, match=message):
-            list(formats.read(tmp_path / name))
+        assert_raises(DataError, message, list, formats.read(tmp_path / name))
 
 
 @cases(
@@ -148,8 +147,7 @@ def test_writing_is_atomic(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OutputError, match="No space"):
-        formats.write(path, examples(30))
+    assert_raises(OutputError, "No space", formats.write, path, examples(30))
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["a.jsonl"]
 
@@ -184,8 +182,7 @@ def test_the_cap_on_a_whole_file_holds_for_plain_files_too(tmp_path, monkeypatch
     monkeypatch.setattr(formats, "MAX_TEXT", size)
     assert len(list(formats.read(tmp_path / "a.json"))) == 1
     monkeypatch.setattr(formats, "MAX_TEXT", size - 1)
-    with pytest.raises(DataError, match=f"more than {size - 1} bytes"):
-        list(formats.read(tmp_path / "a.json"))
+    assert_raises(DataError, f"more than {size - 1} bytes", list, formats.read(tmp_path / "a.json"))
 
 
 @cases(
@@ -232,11 +229,9 @@ def test_files_of_another_signature_are_read_back(tmp_path):
     again = list(formats.read(tmp_path / "a.jsonl", logic))
     assert again == examples and [example.equation.signature for example in again] == [logic, logic]
     said = r"a.jsonl:1: Its operators are those of 'logic', not of 'math', the language of audit.* Give the run"
-    with pytest.raises(DataError, match=said):
-        list(formats.read(tmp_path / "a.jsonl"))
+    assert_raises(DataError, said, list, formats.read(tmp_path / "a.jsonl"))
     formats.write(tmp_path / "b.jsonl", [Example(Equation.parse("x = y"))])
-    with pytest.raises(DataError, match="those of 'math', not of 'logic'"):
-        list(formats.read(tmp_path / "b.jsonl", logic))
+    assert_raises(DataError, "those of 'math', not of 'logic'", list, formats.read(tmp_path / "b.jsonl", logic))
     with pytest.raises(DataError, match="The authors' format has the operators of 'math', not of 'logic'"):
         formats.write(tmp_path / "a.json", examples)
 

@@ -76,8 +76,7 @@ def test_a_folder_of_other_or_damaged_settings_is_left_alone(content, finished, 
         (tmp_path / "settings.json").write_bytes(content)
     folder = tmp_path if content else finished
     before = contents(folder)
-    with pytest.raises(ConfigurationError, match="other settings"):
-        produce(NAME, SetOptions(seed=4, equations=160), folder)
+    assert_raises(ConfigurationError, "other settings", produce, NAME, SetOptions(seed=4, equations=160), folder)
     assert contents(folder) == before
 
 

@@ -77,8 +77,7 @@ def test_shared_nodes_no_states_a_stack_of_no_rows_and_nothing_at_all():
     empty = graph.from_expressions([], VOCABULARY)
     assert printed(empty)[1] == [] and len(to_networkx(empty)) == 0
     assert "and 3 more nodes" in printed(shared(), vocabulary=VOCABULARY, limit=1)[0]
-    with pytest.raises(ConfigurationError, match="-1 is negative"):
-        describe(shared(), limit=-1)
+    assert_raises(ConfigurationError, "-1 is negative", describe, shared(), limit=-1)
     batch = graph.from_expressions([Expression.parse("sin(x)")], VOCABULARY)
     batch.ndata["stack"] = torch.tensor([[3.0, 4.0, 0.0]] * 2)
     assert [row["stack"] for row in rows(batch)] == [5, 5] and "h" not in rows(batch)[0]
@@ -150,11 +149,9 @@ def test_the_layout_of_trees_shared_nodes_and_several_trees():
         positions = drawing.layout(network)
         assert len(set(positions.values())) == len(positions) == 30
         assert all(positions[child][1] > positions[parent][1] for child, parent in network.edges)
-    with pytest.raises(GraphError, match="cycle"):
-        drawing.layout(nx.DiGraph([(0, 1, {"slot": 0}), (1, 0, {"slot": 0})]))
+    assert_raises(GraphError, "cycle", drawing.layout, nx.DiGraph([(0, 1, {"slot": 0}), (1, 0, {"slot": 0})]))
     assert drawing.layout(nx.DiGraph()) == {}
-    with pytest.raises(DataError, match="of 0 nodes cannot be drawn"):
-        drawing.draw_network(nx.DiGraph())
+    assert_raises(DataError, "of 0 nodes cannot be drawn", drawing.draw_network, nx.DiGraph())
 
 
 @pytest.fixture

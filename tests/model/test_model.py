@@ -91,8 +91,7 @@ def test_a_registered_task_has_a_name_for_models(clean_registries):
     assert issubclass(Cosine, Task)
     model = Model.build("tree_rnn", 4, tasks=["cosine"], seed=0)
     assert model.score("x = x").item() == pytest.approx(1.0)
-    with pytest.raises(ConfigurationError, match="another task 'verification'"):
-        tasks.register_task(type("Other", (Verification,), {}))
+    assert_raises(ConfigurationError, "another task 'verification'", tasks.register_task, type("Other", (Verification,), {}))
     assert_raises(ConfigurationError, "no class derived from", tasks.register_task, dict)
 
 

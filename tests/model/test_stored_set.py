@@ -151,8 +151,7 @@ def test_columns_of_a_file_that_has_changed_are_replaced(tmp_path):
 def test_what_cannot_be_on_disk_is_said(tmp_path, monkeypatch):
     rng, model = random.Random(1), model_of()
     examples = [Example(random_equation(rng, 2), 1, str(i)) for i in range(6)]
-    with pytest.raises(DataError, match="occurs twice"):
-        stored(model, [*examples, Example(examples[0].equation, 1, "3")], tmp_path)
+    assert_raises(DataError, "occurs twice", stored, model, [*examples, Example(examples[0].equation, 1, "3")], tmp_path)
     assert not [*(tmp_path / "train.jsonl.columns").iterdir()]
     (tmp_path / "other.jsonl.columns").write_text("")
     (tmp_path / "train.jsonl").rename(tmp_path / "other.jsonl")

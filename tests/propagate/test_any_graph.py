@@ -15,7 +15,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from each_case import assert_each
+from each_case import assert_each, assert_raises
 from every_cell import ORDERED, VOCABULARY, assert_same_gradients, every_engine, every_model, make, needs_compiler
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -417,8 +417,7 @@ def test_a_graph_in_any_format_is_read_as_the_unrestricted_one(sparse, number):
 @pytest.mark.parametrize("engine", ["topo", *ENGINES])
 def test_every_malformed_graph_has_its_one_error(engine):
     def assert_refused(change, message):
-        with pytest.raises(GraphError, match=message):
-            propagate(change(good()), make("tree_smu"), engine=engine)
+        assert_raises(GraphError, message, propagate, change(good()), make("tree_smu"), engine=engine)
 
     assert_each(assert_refused, [(fault, *case) for fault, case in MALFORMED.items()])
 
@@ -429,11 +428,9 @@ def test_a_tree_has_one_root():
     check_one_root(dgl.batch([one, one]))
     with pytest.raises(GraphError, match=r"Tree 0 of the batch has 2 roots \(nodes 0, 6\); one is needed"):
         check_one_root(whole(dgl.add_nodes(one, 1)))
-    with pytest.raises(GraphError, match="Tree 1 of the batch has no nodes"):
-        check_one_root(dgl.batch([one, no_nodes(), one]))
+    assert_raises(GraphError, "Tree 1 of the batch has no nodes", check_one_root, dgl.batch([one, no_nodes(), one]))
     one.set_batch_num_nodes(torch.tensor([2, 2]))
-    with pytest.raises(GraphError, match="counts 4 nodes of 6"):
-        check_one_root(one)
+    assert_raises(GraphError, "counts 4 nodes of 6", check_one_root, one)
 
 
 @pytest.mark.parametrize("engine", ["topo", *ENGINES])
@@ -450,12 +447,10 @@ def test_features_of_other_types_mean_the_same(engine):
 @pytest.mark.parametrize("engine", ["topo", *ENGINES])
 def test_what_does_not_fit_the_cell_is_one_error(engine):
     batch, cell = good(), make("tree_smu", input_size=2)
-    with pytest.raises(ConfigurationError, match="Nodes have no feature 'input' here"):
-        propagate(batch, cell, engine=engine)
+    assert_raises(ConfigurationError, "Nodes have no feature 'input' here", propagate, batch, cell, engine=engine)
     for values in (torch.ones(6, 3), torch.ones(6), torch.ones(6, 2, dtype=torch.int64)):
         batch.ndata["input"] = values
-        with pytest.raises(GraphError, match=r"the cell takes real numbers of shape \(6, 2\)"):
-            propagate(batch, cell, engine=engine)
+        assert_raises(GraphError, r"the cell takes real numbers of shape \(6, 2\)", propagate, batch, cell, engine=engine)
     other = Signature("other", (Operator("cos", 1), Operator("sin", 1)))
     with pytest.raises(ConfigurationError, match="made for other operators than those of 'other'"):
         propagate(batch, make("tree_smu"), engine=engine, signature=other)
@@ -506,8 +501,7 @@ def test_what_is_shared_too_often_to_be_written_out():
     too_many = "10,000,000 nodes once shared ones are written out"
     with pytest.raises(GraphError, match=too_many):
         encoder_of("lstm")(squares, torch.tensor([n]))
-    with pytest.raises(GraphError, match=too_many):
-        graph.to_expressions(squares, vocabulary=VOCABULARY)
+    assert_raises(GraphError, too_many, graph.to_expressions, squares, vocabulary=VOCABULARY)
 
 
 @every_model

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from each_case import assert_raises
 from every_cell import (
     FORM_OF_EACH,
     HIDDEN,
@@ -39,8 +40,7 @@ def test_states_stay_on_the_graph_and_nothing_else_does(engine):
     assert propagate(batch, cell, engine=engine).shape == (1, HIDDEN)
     assert batch.ndata["stack"].shape == (1, 2 * HIDDEN)
     assert (set(batch.ndata) - {"h", "stack"}, set(batch.edata)) == before
-    with pytest.raises(ConfigurationError, match="Unknown engine 'fast'"):
-        propagate(batch, cell, engine="fast")
+    assert_raises(ConfigurationError, "Unknown engine 'fast'", propagate, batch, cell, engine="fast")
 
 
 @every_engine
@@ -77,8 +77,7 @@ def test_a_cell_without_what_it_asks_for_is_named(engine):
             return {"h": ops.linear("stat", self.join(children["h"]))}, {}
 
     batch = batch_of("sin(x)")
-    with pytest.raises(KeyError, match=r"Unknown product 'stat'\. Did you mean 'state'"):
-        propagate(batch, make(Misspelt), engine=engine)
+    assert_raises(KeyError, r"Unknown product 'stat'\. Did you mean 'state'", propagate, batch, make(Misspelt), engine=engine)
 
     class WithoutH(TreeRNN):
         def __init__(self, *sizes, **common):
@@ -92,8 +91,7 @@ def test_a_cell_without_what_it_asks_for_is_named(engine):
 
     with pytest.raises(ConfigurationError, match=r"'WithoutNoise' declares no noise, so that dropout = 0\.3 has no effect"):
         make(WithoutNoise, dropout=0.3)
-    with pytest.raises(ConfigurationError, match=r"The fields of 'WithoutH' are .*; tasks read 'h', which must be"):
-        make(WithoutH)
+    assert_raises(ConfigurationError, r"The fields of 'WithoutH' are .*; tasks read 'h', which must be", make, WithoutH)
 
 
 @pytest.mark.parametrize(
@@ -147,8 +145,7 @@ def test_a_bias_of_another_dtype_is_an_error():
     for name, parameter in cell.products.named_parameters():
         if "bias" in name:
             parameter.data = parameter.data.double()
-    with pytest.raises(RuntimeError, match="weight and bias are of different types"):
-        propagate(batch, cell, engine="levels/traced")
+    assert_raises(RuntimeError, "weight and bias are of different types", propagate, batch, cell, engine="levels/traced")
 
 
 class WithModules(cells.Cell):

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 import torch
-from each_case import assert_each
+from each_case import assert_each, assert_raises
 from small_runs import STREAMS, assert_same_when_stopped, contents, go_on, small_config, small_run, write_data
 
 from dgl_treestack import MATH, Model, Run, TreestackError, Vocabulary, _torch, plain_data
@@ -67,8 +67,7 @@ def test_cpu_time_is_added_up_over_processes(tmp_path):
     seconds = run_result.with_origin(run_result.read(run.folder)).about["cpu_seconds"]
     assert seconds == sum(row["cpu_seconds"] for row in again.read_times())
     run.times.write_text("3")
-    with pytest.raises(CheckpointError, match="only the CPU time is lost"):
-        run.read_times()
+    assert_raises(CheckpointError, "only the CPU time is lost", run.read_times)
 
 
 def test_it_learns(tmp_path):
@@ -151,8 +150,7 @@ def test_going_on_elsewhere_is_recorded(tmp_path, caplog, change):
     assert again()["resumed"] == [{"epochs": 0, **now}]
 
     run.write_environment({**begun, "resumed": [{"epochs": "three"}]})
-    with pytest.raises(CheckpointError, match=r"a resumption is .*three.* The run is damaged"):
-        run_result.read(run.folder)
+    assert_raises(CheckpointError, r"a resumption is .*three.* The run is damaged", run_result.read, run.folder)
 
 
 def test_numbers_that_are_not_finite_stop_a_training(tmp_path, monkeypatch):
@@ -164,8 +162,7 @@ def test_numbers_that_are_not_finite_stop_a_training(tmp_path, monkeypatch):
     before = table.clone()
     with monkeypatch.context() as patch:
         patch.setattr(torch.nn.utils, "get_total_norm", lambda gradients: torch.tensor(float("inf")))
-        with pytest.raises(DivergenceError, match="its gradient inf"):
-            training.train()
+        assert_raises(DivergenceError, "its gradient inf", training.train)
     assert torch.equal(table, before)
     with torch.no_grad():
         table.fill_(float("nan"))
@@ -175,8 +172,7 @@ def test_numbers_that_are_not_finite_stop_a_training(tmp_path, monkeypatch):
     assert "checkpoint" not in str(caught.value)  # there is none yet
     shutil.rmtree(run.folder)
     config = small_config(tmp_path, batch_size=200, optimizer={"learning_rate": 1e30}, schedule={"epochs": 1})
-    with pytest.raises(DivergenceError, match="The validation loss of small-0 is"):
-        start(config, 0, tmp_path, quiet=True)
+    assert_raises(DivergenceError, "The validation loss of small-0 is", start, config, 0, tmp_path, quiet=True)
     assert not (tmp_path / "small-0" / "DONE").exists()
 
 
@@ -235,8 +231,7 @@ def test_a_damaged_run_that_goes_on_is_one_error(tmp_path, kind):
     def check(damage, message):
         config = config_of(kind, tmp_path)
         damage(Run(shutil.copytree(whole.folder, tmp_path / "copy" / "small-0", dirs_exist_ok=True)))
-        with pytest.raises(CheckpointError, match=message):
-            start(config, 0, tmp_path / "copy", resume=True, quiet=True)
+        assert_raises(CheckpointError, message, start, config, 0, tmp_path / "copy", resume=True, quiet=True)
 
     assert_each(check, [(name, *case) for name, case in DAMAGES.items()])
 
@@ -246,8 +241,7 @@ def test_data_that_changed_since_is_noticed(tmp_path, kind, file):
     run = start(config_of(kind, tmp_path), 0, tmp_path, quiet=True)
     run.done.unlink()
     (tmp_path / file).write_text((tmp_path / file).read_text() * 2)
-    with pytest.raises(ConfigurationError, match=f"{file} has changed since"):
-        go_on(run)
+    assert_raises(ConfigurationError, f"{file} has changed since", go_on, run)
 
 
 def test_a_start_that_fails_leaves_no_folder(tmp_path):
@@ -395,8 +389,7 @@ def test_a_folder_that_exists_is_not_overwritten(tmp_path):
     start(config, 0, tmp_path, quiet=True)
     other, another = plain_data.override(config, ["schedule.epochs=9"]), r"another configuration \(schedule.epochs \d, now 9\)"
     for new, resume, message in ((config, False, "--resume"), (other, False, another), (other, True, another)):
-        with pytest.raises(ConfigurationError, match=message):
-            start(new, 0, tmp_path, resume=resume, quiet=True)
+        assert_raises(ConfigurationError, message, start, new, 0, tmp_path, resume=resume, quiet=True)
 
 
 def test_damaged_weights_are_one_error(tmp_path):
@@ -405,8 +398,7 @@ def test_damaged_weights_are_one_error(tmp_path):
 
     def check(content, message):
         run.best.unlink() if content is None else run.best.write_bytes(content)
-        with pytest.raises(CheckpointError, match=message):
-            run.load_model()
+        assert_raises(CheckpointError, message, run.load_model)
 
     def flipped(place):
         return whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
@@ -420,8 +412,7 @@ def test_damaged_weights_are_one_error(tmp_path):
         ("of another model", run.last.read_bytes(), "does not fit the model"),
     ]
     assert_each(check, cases)
-    with pytest.raises(CheckpointError, match="not a run folder"):
-        Run.open(tmp_path / "nothing")
+    assert_raises(CheckpointError, "not a run folder", Run.open, tmp_path / "nothing")
 
 
 @pytest.mark.slow

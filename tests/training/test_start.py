@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from each_case import assert_raises
 from small_runs import contents, go_on, small_config, small_run, stopped_at
 
 from dgl_treestack import Model, Run, Vocabulary, load, plain_data
@@ -92,10 +93,8 @@ def test_another_model_is_one_error_that_says_what_differs(tmp_path, saved):
         ({"vocabulary": "released"}, "model.vocabulary is released, there canonical"),
     ):
         whole = rf"weights of 'model\.start' are of another model: .*{message}.* Set the values of {saved[1]}"
-        with pytest.raises(ConfigurationError, match=whole):
-            begun(tmp_path, saved[1], **changes)
-    with pytest.raises(CheckpointError, match="no folder of a run"):
-        begun(tmp_path, "absent")
+        assert_raises(ConfigurationError, whole, begun, tmp_path, saved[1], **changes)
+    assert_raises(CheckpointError, "no folder of a run", begun, tmp_path, "absent")
 
 
 def test_a_stopped_run_with_a_start_goes_on_from_its_checkpoint_alone(tmp_path):
@@ -106,8 +105,7 @@ def test_a_stopped_run_with_a_start_goes_on_from_its_checkpoint_alone(tmp_path):
         start(config, 0, tmp_path / "stopped", quiet=True)
     kept = first.best.read_bytes()
     first.best.write_bytes(kept + b"0")
-    with pytest.raises(ConfigurationError, match=r"best\.safetensors has changed since"):
-        go_on(whole, tmp_path / "stopped")
+    assert_raises(ConfigurationError, r"best\.safetensors has changed since", go_on, whole, tmp_path / "stopped")
     first.best.unlink()
     assert contents(go_on(whole, tmp_path / "stopped").folder) == contents(whole.folder)
 
