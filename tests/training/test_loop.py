@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 import torch
-from each_case import assert_each, assert_raises
+from each_case import assert_each, assert_raises, cases
 from small_runs import STREAMS, assert_same_when_stopped, contents, go_on, small_config, small_run, write_data
 
 from dgl_treestack import MATH, Model, Run, TreestackError, Vocabulary, _torch, plain_data
@@ -78,46 +78,28 @@ def test_it_learns(tmp_path):
     assert rows[-1]["train_accuracy"] > 90
 
 
-def test_every_epoch_has_an_order_and_every_step_a_dropout_of_its_own(tmp_path, monkeypatch):
+def test_every_epoch_has_an_order_and_every_step_a_dropout_of_its_own(tmp_path, noted):
     """With weights that stay, and one equation many times, losses differ by dropout alone."""
-    positions, losses, step = [], [], TreeObjective.step
-
-    def noted(self, batch, *arguments):
-        counts = step(self, batch, *arguments)
-        positions.append(int(batch[1].item()))
-        losses.append(counts.loss_sum)
-        return counts
-
-    monkeypatch.setattr(TreeObjective, "step", noted)
+    steps = noted(TreeObjective, "step", lambda counts, _, batch, *__: (int(batch[1].item()), counts.loss_sum))
     model = {"name": "tree_rnn", "hidden": 16, "dropout": 0.5}
     config = small_config(tmp_path, batch_size=1, optimizer={"learning_rate": 0.0}, model=model)
     (tmp_path / "train.jsonl").write_text("".join(f'{{"id": "{i}", "label": 1, "text": "sin(x) = y"}}\n' for i in range(8)))
     start(config, 0, tmp_path, quiet=True)
+    positions, losses = zip(*steps, strict=True)
     orders = [tuple(order) for order in np.reshape(positions, (3, 8))]
     assert len(set(orders)) == 3 and all(sorted(order) == list(range(8)) for order in orders)
     assert len(set(losses)) == len(losses) == 24
 
 
-def test_subnormal_numbers_are_zero_while_training_and_evaluating_and_only_then(tmp_path, monkeypatch):
-    small, during = torch.tensor(1e-38), []
-
-    def watch(owner, name):
-        method = getattr(owner, name)
-
-        def watched(*arguments, **settings):
-            during.append((name, float(small * 0.1)))
-            return method(*arguments, **settings)
-
-        monkeypatch.setattr(owner, name, watched)
-
-    watch(TreeObjective, "step")
-    watch(Model, "forward")
+def test_subnormal_numbers_are_zero_while_training_and_evaluating_and_only_then(tmp_path, noted):
+    small = torch.tensor(1e-38)
+    steps, forwards = (noted(*of, lambda *_: float(small * 0.1)) for of in ((TreeObjective, "step"), (Model, "forward")))
     config = small_config(tmp_path, schedule={"epochs": 1})
     run = start(config, 0, tmp_path / "runs", quiet=True)
-    assert set(during) == {("step", 0.0), ("forward", 0.0)}
-    during.clear()
+    assert set(steps) == set(forwards) == {0.0}
+    forwards.clear()
     evaluation.answers(run.load_model(), run.load_model().prepare(formats.read_examples(config.data.test[0])))
-    assert during == [("forward", 0.0)] and float(small * 0.1) > 0, "not after the batch"
+    assert forwards == [0.0] and float(small * 0.1) > 0, "not after the batch"
 
     with pytest.raises(ZeroDivisionError), _torch.subnormals_as_zero():
         with _torch.subnormals_as_zero():
@@ -187,14 +169,11 @@ def config_of(kind, folder):
     return STREAMS
 
 
-@pytest.mark.parametrize(
-    ("kind", "owner", "function"),
-    [
-        ("trees", evaluation, "score"),
-        ("trees", evaluation, "answers_on"),
-        ("text", LanguageModel, "perplexity"),
-        ("streams", testing, "share_correct"),
-    ],
+@cases(
+    ("trees", evaluation, "score"),
+    ("trees", evaluation, "answers_on"),
+    ("text", LanguageModel, "perplexity"),
+    ("streams", testing, "share_correct"),
 )
 def test_a_signal_during_validation_or_the_last_evaluation_is_obeyed(tmp_path, kind, owner, function):
     config, real = config_of(kind, tmp_path), getattr(owner, function)
@@ -318,15 +297,9 @@ def test_interrupted_anywhere_and_resumed_equals_never_stopped(tmp_path, kind):
     assert_same_when_stopped(config, TreeObjective, stops, tmp_path)
 
 
-def test_signals_at_nodes_are_learned_and_never_read_at_the_test(tmp_path, monkeypatch):
+def test_signals_at_nodes_are_learned_and_never_read_at_the_test(tmp_path, monkeypatch, noted):
     """Their loss falls, the weights of a run have their network, and an evaluation does not enter it."""
-    losses, forward = [], NodeSignals.forward
-
-    def noted(self, *arguments):
-        losses.append(forward(self, *arguments))
-        return losses[-1]
-
-    monkeypatch.setattr(NodeSignals, "forward", noted)
+    losses = noted(NodeSignals, "forward", lambda loss, *_: loss)
     run = start(with_signals(tmp_path, schedule={"epochs": 8}, optimizer={"learning_rate": 0.03}), 0, tmp_path, quiet=True)
     assert len(losses) == 8 * 6 and sum(losses[-6:]) < 0.8 * sum(losses[:6])
     model = run.load_model()
@@ -336,29 +309,24 @@ def test_signals_at_nodes_are_learned_and_never_read_at_the_test(tmp_path, monke
     evaluation.evaluate(run, str(tmp_path / "test.jsonl"))
 
 
-def test_the_learning_rate_of_a_step_is_that_of_its_place_in_the_run(tmp_path, monkeypatch):
+def test_the_learning_rate_of_a_step_is_that_of_its_place_in_the_run(tmp_path, noted):
     """It rises linearly, then falls by a cosine to zero."""
     schedule = configuration.ScheduleConfig(epochs=2, warmup=4, decay="cosine")
     factors = [schedule.rate_factor(step, 10) for step in range(20)]
     assert factors[:5] == [0.25, 0.5, 0.75, 1.0, 1.0]
     assert factors[4:] == sorted(factors[4:], reverse=True) and factors[12] == pytest.approx(0.5) and 0 < factors[-1] < 0.02
     assert configuration.ScheduleConfig(warmup=2).rate_factor(7, 10) == configuration.ScheduleConfig().rate_factor(0, 10) == 1.0
-    rates, step = [], RowOptimizer.step
-    monkeypatch.setattr(RowOptimizer, "step", lambda self, rate: rates.append(rate) or step(self, rate))
-    config = with_signals(tmp_path)
+    rates, config = noted(RowOptimizer, "step", lambda _, __, rate: rate), with_signals(tmp_path)
     start(config, 0, tmp_path, quiet=True)
     steps = len(rates) // 3
     assert rates == [0.01 * config.schedule.rate_factor(step, steps) for step in range(3 * steps)] and steps > 4
 
 
-def test_a_gradient_is_clipped_to_its_maximum_norm(tmp_path, monkeypatch):
-    norms, step = [], RowOptimizer.step
+def test_a_gradient_is_clipped_to_its_maximum_norm(tmp_path, noted):
+    def norm(_, optimizer, rate):
+        return float(torch.nn.utils.get_total_norm([p.grad for p in optimizer.parameters if p.grad is not None]))
 
-    def noted(self, rate):
-        norms.append(float(torch.nn.utils.get_total_norm([p.grad for p in self.parameters if p.grad is not None])))
-        step(self, rate)
-
-    monkeypatch.setattr(RowOptimizer, "step", noted)
+    norms = noted(RowOptimizer, "step", norm)
     for clip in (0.0, 0.05):
         start(small_config(tmp_path, optimizer={"clip": clip}), 0, tmp_path / str(clip), quiet=True)
     unclipped, clipped = np.array_split(norms, 2)
