@@ -270,18 +270,6 @@ def test_a_cell_keeps_its_activation_and_its_other_parameters(name):
     assert [key for key, _ in cell.named_parameters() if key != "leaves.projection.weight"] == [*dict(plain.named_parameters())]
 
 
-@pytest.mark.parametrize("engine", ["levels", traced])
-@pytest.mark.parametrize("frozen", [False, True])
-def test_engines_agree(engine, frozen):
-    """Native code, as in the native loops of `levels/traced`, is of operators; leaves are not part of it."""
-    cell = make("tree_rnn", vector_size=3)
-    cell.leaves.table.requires_grad_(not frozen)
-    batch = some_batch()
-    assert_same_gradients(cell, batch, engine)
-    assert (cell.leaves.table.grad is None) == frozen
-    assert cell.leaves.projection.weight.grad.any()
-
-
 def test_what_takes_no_vectors_says_so():
     class Own(cells.Cell):
         def __init__(self, *sizes, **common):

@@ -7,9 +7,9 @@ import copy
 import os
 import pickle
 import random
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -38,8 +38,8 @@ EXACT = {"rtol": 1e-10, "atol": 1e-10}
 CELLS = [(name, form) for name in sorted(cells.models()) for form in cells.FORMS if (name, form) != ORDERED]
 
 
-def tree_graph(tree):
-    return graph.from_expressions([tree], VOCABULARY)
+def tree_graph(*trees):
+    return graph.from_expressions(trees, VOCABULARY)
 
 
 def some_graph(rng):
@@ -102,9 +102,9 @@ def reorder(batch, rng):
 
 
 def save(batch, rng):
-    path = FOLDER / f"{os.getpid()}.bin"
-    dgl.save_graphs(str(path), [batch])
-    return dgl.load_graphs(str(path))[0][0]
+    with tempfile.TemporaryDirectory() as folder:
+        dgl.save_graphs(f"{folder}/a.bin", [batch])
+        return dgl.load_graphs(f"{folder}/a.bin")[0][0]
 
 
 def moved(batch, rng):
@@ -181,15 +181,6 @@ def cell_of(name, form, inputs):
     return make(name, form=form, input_size=inputs, dropout=0.3).train()
 
 
-@pytest.fixture(autouse=True, scope="module")
-def folder_for_files(tmp_path_factory):
-    global FOLDER
-    FOLDER = tmp_path_factory.mktemp("graphs")
-
-
-FOLDER = Path()
-
-
 @pytest.mark.slow
 @settings(max_examples=GRAPHS)
 @given(st.integers(0, 2**32), *map(st.sampled_from, (CELLS, ["none", "node", "subtree", "stale"], [0, 2])))
@@ -233,7 +224,7 @@ def encoder_of(name):
 def test_a_graph_is_read_as_it_is_now(engine):
     """Batched, with features of old that are wrong, and edited after it was propagated."""
     rng, cell = random.Random(0), make("tree_lstm")
-    graphs = [graph.from_expressions([random_equation(rng, 4), random_tree(rng, 3)], VOCABULARY) for _ in range(2)]
+    graphs = [tree_graph(random_equation(rng, 4), random_tree(rng, 3)) for _ in range(2)]
     alone = torch.cat([propagate(one, cell, engine="topo") for one in graphs])
     batch = mislead(dgl.batch(graphs), rng)
     before = propagate(batch, cell, engine=engine).clone()
@@ -332,6 +323,10 @@ def replaced(home, name, change):
     return changed
 
 
+def no_number(batch):
+    return feature("number", 3, float("nan"))(feature("token", 3, -1)(batch))
+
+
 def cyclic(batch):
     """x, below sin, becomes a cosine above the product."""
     batch.ndata["op"][3] = MATH.index["cos"]
@@ -343,7 +338,6 @@ MALFORMED = {
     "own child": (lambda batch: linked(2, 2, 0)(cut(3, 2)(batch)), "Node 2 is below itself"),
     "missing slot": (slot(3, 2, 1), r"Node 2 \(sin\) has children in slots 1; the slots of 1 children are 0 to 0, each once"),
     "doubled slot": (slot(4, 1, 0), r"Node 1 \(Mul\) has children in slots 0, 0"),
-    "negative slot": (slot(4, 1, -1), r"Node 1 \(Mul\) has children in slots -1, 0"),
     "huge slot": (slot(4, 1, 2**40), r"Node 1 \(Mul\) has children in slots 0, 1099511627776"),
     "doubled edge": (linked(3, 2, 0), r"Node 2 \(sin\) has children in slots 0, 0"),
     "too many children": (linked(4, 2, 1), "Node 2 has 2 children; 'sin' of 'math' takes 1"),
@@ -354,22 +348,19 @@ MALFORMED = {
     "op above all": (feature("op", 2, 30), "Node 2 has op = 30, which is no operator of 'math': 0 to 29"),
     "unknown token": (feature("token", 3, 34), "Node 3 has token = 34, which is no row of the vocabulary: 0 to 33"),
     "token below -1": (feature("token", 4, -2), "Node 4 has token = -2"),
-    "number that is none": (
-        lambda batch: feature("number", 3, float("nan"))(feature("token", 3, -1)(batch)),
-        "Node 3 is a leaf with token = -1, whose number is not finite",
-    ),
+    "number that is none": (no_number, "Node 3 is a leaf with token = -1, whose number is not finite"),
     "equation below an operator": (feature("op", 1, ROOT), "Node 1 is 'Equality' and has a parent"),
     "no op": (replaced("ndata", "op", None), r"There is no graph.ndata\['op'\]"),
     "a cycle, without rows": (lambda batch: cyclic(batch).formats("coo"), r"Node \d is below itself: the graph has a cycle"),
     "no slot": (replaced("edata", "slot", None), r"There is no graph.edata\['slot'\]"),
     "op of numbers with a point": (replaced("ndata", "op", torch.Tensor.float), "whole numbers, torch.int64"),
     "token of two columns": (
-        replaced("ndata", "token", lambda values: values.unsqueeze(1).expand(-1, 2)),
-        r"has the shape \(6, 2\); it holds one number each",
+        replaced("ndata", "token", lambda x: torch.stack([x, x], 1)),
+        r"has the shape \(6, 2\)",
     ),
     "number to be learned": (
-        replaced("ndata", "number", lambda values: values.clone().requires_grad_()),
-        "requires a gradient; numbers are data",
+        replaced("ndata", "number", lambda x: x.clone().requires_grad_()),
+        "requires a gradient; numbers are",
     ),
     "complex number": (replaced("ndata", "number", lambda values: values.to(torch.complex64)), "it holds real numbers"),
     "two types of nodes": (lambda batch: dgl.heterograph({("a", "to", "b"): ([0], [0])}), "one type of node"),
@@ -394,7 +385,7 @@ def test_words_have_tokens_and_expressions_their_language():
 def test_a_graph_in_any_format_is_read_as_the_unrestricted_one(sparse, number):
     model = Model.build("tree_smu", 6, VOCABULARY, seed=0).double().eval()
     rng = random.Random(0)
-    plain = graph.from_expressions([random_equation(rng, 4) for _ in range(3)], VOCABULARY)
+    plain = tree_graph(*(random_equation(rng, 4) for _ in range(3)))
     plain = plain if number is torch.int64 else plain.int()
     permutation = {"edges_perm": np.array(rng.sample(range(plain.num_edges()), plain.num_edges()))}
     shuffled = dgl.reorder_graph(plain, edge_permute_algo="custom", permute_config=permutation, store_ids=False)
@@ -457,7 +448,7 @@ def test_what_does_not_fit_the_cell_is_one_error(engine):
     few = cells.build("tree_rnn", [MATH["cos"]], len(VOCABULARY), 4)
     with pytest.raises(ConfigurationError, match="has the operator 'sin' of 'math', for which the cell was not made"):
         propagate(batch, few, engine=engine)
-    larger, dropping = graph.from_expressions([Expression.parse("x + y + x*y")], VOCABULARY), make("tree_smu", dropout=0.5)
+    larger, dropping = tree_graph(Expression.parse("x + y + x*y")), make("tree_smu", dropout=0.5)
     noise = draw_noise(dropping.train(), larger, torch.Generator().manual_seed(0))
     with pytest.raises(ConfigurationError, match="was drawn for 7 nodes, not for 6"):
         propagate(batch, dropping, engine=engine, noise=noise)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from each_case import assert_raises
+from each_case import assert_raises, cases
 from every_cell import assert_same_gradients, batch_of, gradients, make, needs_compiler
 from small_runs import assert_same_when_stopped, small_config
 
@@ -95,14 +95,11 @@ def test_a_compiled_run_resumes_compiled_to_the_same_numbers(tmp_path):
 
 
 @built
-@pytest.mark.parametrize(
-    ("name", "notes", "others"),
-    [
-        ("package", False, [{"normalise": "none"}]),  # without cache entries it is traced again, and its code is found
-        ("trace", True, [{"normalise": "none"}, {"activation": "sigmoid"}, {"noop": False}]),
-    ],
+@cases(
+    ("package", False, [{"normalise": "none"}]),  # without cache entries it is traced again, and its code is found
+    ("trace", True, [{"normalise": "none"}, {"activation": "sigmoid"}, {"noop": False}]),
 )
-def test_a_kernel_is_built_and_traced_once(name, notes, others, cache, monkeypatch):
+def test_a_kernel_is_built_and_traced_once(cache, monkeypatch, name, notes, others):
     batch = batch_of(BINARY[2])
     first = propagate(batch, smu(), engine="levels/compiled").clone()
     if not notes:

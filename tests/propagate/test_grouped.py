@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from each_case import cases
 from every_cell import VOCABULARY, make
 from trees import random_equation
 
@@ -54,14 +55,11 @@ def close(actual, expected):
 
 
 @inside
-@pytest.mark.parametrize(
-    ("width", "columns", "length", "repeats", "dtype"),
-    [
-        (64, 96, 24, 1, torch.float32),
-        (50, 70, 8, 3, torch.float32),
-        (7, 33, 72, 1, torch.float64),
-        (50, 50, 40, 1, torch.float64),
-    ],
+@cases(
+    (64, 96, 24, 1, torch.float32),
+    (50, 70, 8, 3, torch.float32),
+    (7, 33, 72, 1, torch.float64),
+    (50, 50, 40, 1, torch.float64),
 )
 def test_kernels_are_products(kernels, width, columns, length, repeats, dtype):
     """Of the maps 2, 0 and 3 of four, one and several rows per node, with the children's rows gathered and without."""

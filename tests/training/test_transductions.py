@@ -5,7 +5,7 @@ import statistics
 
 import pytest
 import torch
-from each_case import assert_each, assert_raises
+from each_case import assert_each
 from small_runs import assert_same_when_stopped
 
 from dgl_treestack.algorithmic.transductions import TRANSDUCTIONS
@@ -57,7 +57,8 @@ def test_the_share_of_outputs_that_are_right():
 
 def test_a_configuration_that_cannot_be_trained_is_one_error(tmp_path):
     def check(changes, message):
-        assert_raises(ConfigurationError, message, start, dataclasses.replace(SMALL, **changes), 0, tmp_path, quiet=True)
+        with pytest.raises(ConfigurationError, match=message):
+            start(dataclasses.replace(SMALL, **changes), 0, tmp_path, quiet=True)
         assert not list(tmp_path.iterdir())
 
     cases = [
