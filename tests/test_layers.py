@@ -110,7 +110,7 @@ def test_public_names_are_the_declared_ones_and_the_changelog_knows_this_version
 
 
 def test_all_failures_of_a_test_of_many_cases_are_listed():
-    """By `assert_each`, on which tests of the suite rely."""
+    """By `assert_each`, on which many tests rely."""
 
     def check(divisor, kind):
         with pytest.raises(kind):

@@ -94,14 +94,8 @@ def test_rate_and_sharpness_follow_the_recipe():
 
 
 @pytest.mark.parametrize(("curriculum", "expected"), [(0.5, [2, 2, 3, 4, 4, 4, 5, 6, *[6] * 8]), (0.0, [6] * 16)])
-def test_sizes_grow_linearly(monkeypatch, curriculum, expected):
-    sizes, take = [], testing.Streams.take
-
-    def noted(streams, length):
-        sizes.append(streams.largest)
-        return take(streams, length)
-
-    monkeypatch.setattr(testing.Streams, "take", noted)
+def test_sizes_grow_linearly(noted, curriculum, expected):
+    sizes = noted(testing.Streams, "take", lambda _, streams, __: streams.largest)
     recipe = StreamRecipe(updates=16, segment=4, largest=6, curriculum=curriculum)
     train(tasks()["anbn"], drawn_net(StackRNN(2, 4, stacks=1, capacity=20, restarts=2), 0), recipe, 0)
     assert sizes == expected

@@ -69,7 +69,6 @@ def line(**changes):
     (line(lable=1), "Did you mean 'label'"),
     (line(label=2), "write 1 for correct"),
     (line(label="1"), "'label' must be int or null"),
-    (line(label=True), "'label' must be int or float or str or null"),
     (line(label=0), "certificate says 'holds'"),
     (line(depth=3), "the tree has 2"),
     (line(text="x + 0 = "), "invalid syntax"),
@@ -83,7 +82,6 @@ def line(**changes):
     (line()[:-1] + ', "l\\u0061bel": 1}', "The key 'label' is twice in one object"),
     (line(certificate={"a": [{"b": {"c": 1}}]}).replace('"c": 1', '"c": 1, "c": 1'), "The key 'c' is twice"),
     (line(id="a\ud800"), r"'\\ud800' is half of a character\. Write the whole one"),
-    (line(text="x + \udfff = x"), "half of a character"),
     (line(pair="\ude00\ud83d"), "half of a character"),
     (line(certificate={"a": [{"\ud800": 1}]}), "half of a character"),
     (line(**{"\ud800": 1}), "half of a character"),
@@ -94,9 +92,7 @@ def line(**changes):
 def test_a_bad_line_is_one_error_with_file_and_line(tmp_path, bad, message):
     path = tmp_path / "bad.jsonl"
     path.write_text(line(id="first") + "\n\n" + bad + "\n")
-    with pytest.raises(DataError, match=message) as caught:
-        list(formats.read(path))
-    assert str(caught.value).startswith(f"{path}:3: ")
+    assert_raises(DataError, f"^{path}:3: .*{message}", list, formats.read(path))
 
 
 def test_damaged_files(tmp_path):
@@ -133,9 +129,7 @@ def test_authors_format_errors_name_group_and_line(tmp_path, change, message):
     path = tmp_path / "a.json"
     formats.write(path, [Example(Equation.parse("sin(x) = 1/csc(x)"), 1)])
     path.write_text("\n\n" + change(path.read_text()))
-    with pytest.raises(DataError, match=message) as caught:
-        list(formats.read(path))
-    assert str(caught.value).startswith(f"{path}:3: ")
+    assert_raises(DataError, f"^{path}:3: .*(?:{message})", list, formats.read(path))
 
 
 def test_writing_is_atomic(tmp_path, monkeypatch):
@@ -159,9 +153,7 @@ def test_a_decompression_bomb_is_not_read_to_its_end(tmp_path, monkeypatch, name
     endless = random.Random(0).randbytes(3_000_000).replace(b"\n", b"")
     # cut off: whoever reads on past the cap finds a damaged file instead
     (tmp_path / name).write_bytes(gzip.compress(endless)[:2_000_000])
-    with pytest.raises(DataError, match=message) as caught:
-        list(formats.read(tmp_path / name))
-    assert caught.value.path == tmp_path / name
+    assert_raises(DataError, f"^{tmp_path / name}.*{message}", list, formats.read(tmp_path / name))
 
 
 @cases(b"0", *(pytest.param(text, marks=pytest.mark.slow) for text in (b"\n", b'{"text": "x = x"}\n')))
@@ -191,18 +183,10 @@ def test_the_cap_on_a_whole_file_holds_for_plain_files_too(tmp_path, monkeypatch
     ("a.tsv", "logic", "=\t(or a b)\t(or b a)"),
     ("a.txt", "sentiment", "(3 (2 It) (4 works))"),
 )
-def test_a_tree_is_checked_once_when_it_is_read(tmp_path, monkeypatch, name, language, content):
+def test_a_tree_is_checked_once_when_it_is_read(tmp_path, noted, name, language, content):
     (tmp_path / name).write_text(content)
-    checks, check = [], Expression.__post_init__
-    monkeypatch.setattr(Expression, "__post_init__", lambda tree: (checks.append(tree), check(tree))[1])
+    checks = noted(Expression, "__post_init__")
     assert len(list(formats.read(tmp_path / name, languages.find(language)))) == len(checks) == 1
-
-
-def test_blanks_are_skipped_fast(tmp_path):
-    (tmp_path / "a.json").write_bytes(b" " * 40_000_000 + b"[[\n]]")
-    start = time.process_time()
-    assert list(formats.read(tmp_path / "a.json")) == []
-    assert time.process_time() - start < 0.8  # 3.4 s one character at a time
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json.gz"])

@@ -121,21 +121,15 @@ def test_large_files_are_on_disk_where_they_can_be(tmp_path, monkeypatch):
     assert not build.is_on_disk(config, "auto", {}), "a task of another package"
 
 
-def test_columns_are_written_once(tmp_path, monkeypatch):
-    config = small_config(tmp_path)
-    start(config, 0, tmp_path, columns="disk", quiet=True)
-    monkeypatch.setattr(stored_set, "write", None)
-    start(config, 1, tmp_path, columns="disk", quiet=True)
-    with pytest.raises(TypeError):
-        start(plain_data.override(config, ["data.max_depth=2"]), 2, tmp_path, columns="disk", quiet=True)
-
-
-def test_columns_of_a_file_that_has_changed_are_replaced(tmp_path):
+def test_columns_are_written_once_and_those_of_a_file_that_has_changed_replaced(tmp_path, monkeypatch):
     rng, model = random.Random(1), model_of()
     examples = [Example(random_equation(rng, 2), 1, str(i)) for i in range(6)]
     first, other = stored(model, examples, tmp_path), stored(model, examples, tmp_path, selection=[3])
     folder = tmp_path / "train.jsonl.columns"
     assert len(list(folder.iterdir())) == 2 and len(first) == len(other)
+    with monkeypatch.context() as patch:
+        patch.setattr(stored_set, "write", None)  # they are written once
+        assert len(stored(model, examples, tmp_path)) == 6
     (folder / ".killed").mkdir()
     (folder / ".killed" / "keys.bin").write_bytes(b"...")
     assert len(stored(model, examples[:4], tmp_path)) == 4
