@@ -164,7 +164,6 @@ def test_a_long_chain_needs_no_recursion(engine):
     ("tree_smu", {"share": "some"}, "Unknown value for 'share': 'some'"),
     ("tree_smu", {"form": "sum"}, "Known: child_sum, nary"),
     ("tree_smu", {"stack_size": 0}, "'stack_size' is 0"),
-    ("tree_smu", {"stack_size": "a"}, "'stack_size' is 'a'"),
     ("tree_smu", {"top_k": 9}, "whole number from 1 to 5"),
     ("tree_smu", {"activation": "relu"}, "Unknown value for 'activation': 'relu'"),
     ("tree_smu", {"normalise": "foo"}, "Known: none, softmax, sum"),

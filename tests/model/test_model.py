@@ -150,8 +150,7 @@ def test_a_compiled_model_has_the_scores_and_gradients_of_the_model(name, number
             scores = callee(batch)
             used = [parameter for parameter in model.parameters() if parameter.requires_grad]
             results.append([scores, *torch.autograd.grad(scores.square().sum(), used, materialize_grads=True)])
-        for plain, other in zip(*results, strict=True):
-            torch.testing.assert_close(other, plain)
+        torch.testing.assert_close(*results)
 
 
 def test_scores_need_no_compiler():

@@ -251,8 +251,7 @@ def test_a_shared_subexpression_is_one_row(engine):
         return [parameter.grad.clone() for parameter in cell.parameters() if parameter.grad is not None]
 
     written_out = graph.from_expressions([tree], VOCABULARY, signature)
-    for one, other in zip(gradient(shared, engine), gradient(written_out, "topo"), strict=True):
-        torch.testing.assert_close(one, other, **EXACT)
+    torch.testing.assert_close(gradient(shared, engine), gradient(written_out, "topo"), **EXACT)
 
 
 @every_engine
@@ -279,8 +278,7 @@ def test_several_threads_at_once(engine):
 
     wanted = [run(batch) for batch in batches]
     with ThreadPoolExecutor(len(batches)) as pool:  # whatever a thread raises, `map` raises
-        for values, wanted_values in zip(pool.map(run, batches * 5), wanted * 5, strict=True):
-            torch.testing.assert_close(values, wanted_values, **EXACT)
+        torch.testing.assert_close([*pool.map(run, batches * 5)], wanted * 5, **EXACT)
 
 
 # Graphs that are none
@@ -339,7 +337,6 @@ MALFORMED = {
     "missing slot": (slot(3, 2, 1), r"Node 2 \(sin\) has children in slots 1; the slots of 1 children are 0 to 0, each once"),
     "doubled slot": (slot(4, 1, 0), r"Node 1 \(Mul\) has children in slots 0, 0"),
     "huge slot": (slot(4, 1, 2**40), r"Node 1 \(Mul\) has children in slots 0, 1099511627776"),
-    "doubled edge": (linked(3, 2, 0), r"Node 2 \(sin\) has children in slots 0, 0"),
     "too many children": (linked(4, 2, 1), "Node 2 has 2 children; 'sin' of 'math' takes 1"),
     "too few children": (cut(4, 1), "Node 1 has 1 children; 'Mul' of 'math' takes 2"),
     "operator without children": (feature("op", 4, MATH.index["cos"]), "Node 4 has 0 children; 'cos' of 'math' takes 1"),

@@ -121,8 +121,7 @@ def test_a_step_with_kernels_is_that_of_levels(kernels):
     for states in (compute_static(static, cell), compute(sources[0], cell)):
         h = states.of("h", torch.arange(sources[0].num_nodes()))
         results.append([h, *torch.autograd.grad(h.sin().sum(), [*cell.parameters()])])
-    for actual, expected in zip(*results, strict=True):
-        torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(*results, rtol=1e-12, atol=1e-12)
 
 
 @inside

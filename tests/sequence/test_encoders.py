@@ -256,16 +256,14 @@ def test_the_gate_of_a_router_begins_closed():
     assert (layer.gate[-1].bias == -3).all() and layer.alpha.item() == pytest.approx(2**-0.5) and layer.beta == 1
 
 
-def joined(words):
-    return Expression.node("join", *(Expression.leaf("Word", word, ANY) for word in words))
-
-
-def test_arguments_beyond_the_last_position_share_its_edges():
-    trees = [joined(text) for text in ("abc", "acb", "bac")]
+def test_children_beyond_what_an_encoder_has_share_an_edge_or_are_refused():
+    trees = [Expression.node("join", *(Expression.leaf("Word", word, ANY) for word in text)) for text in ("abc", "acb", "bac")]
     for positions, same in ((2, [True, False]), (3, [False, False])):
         model = Model.build("gated_graph", 5, WORDS, ["classification"], ANY, positions=positions, seed=0)
         scores = model.score(trees)
         assert [torch.allclose(scores[0], other) for other in scores[1:]] == same
+    model = Model.build("tree_transformer", 64, WORDS, ["classification"], ANY, seed=0)
+    assert_raises(GraphError, "more children than 2", model.score, trees[0])
 
 
 def test_states_of_nodes_are_those_of_tree_models_alone(tmp_path):
@@ -289,9 +287,3 @@ def test_a_few_epochs_bring_it_away_from_chance(name):
     (batch,) = model.eval().prepare(examples).batches(60)
     right = model.correct(model(batch), batch).float().mean()
     assert np.mean([example.label for example in examples]) == 0.5 and right > 0.8
-
-
-def test_a_node_with_more_children_than_a_tree_transformer_has_branches():
-    model = Model.build("tree_transformer", 64, WORDS, ["classification"], ANY, seed=0)
-    with pytest.raises(GraphError, match="more children than 2"):
-        model.score(joined("abc"))

@@ -32,7 +32,7 @@ from dgl_treestack.training.start import prepare, start
 from dgl_treestack.training.trees import TreeObjective
 
 
-def test_a_run_leaves_its_files(tmp_path):
+def test_a_run_leaves_its_files_and_times(tmp_path):
     """The best weights are those of the best epoch; seeds differ and repeat."""
     run = small_run(tmp_path, 3)
     assert run.folder == tmp_path / "small-3"
@@ -55,10 +55,7 @@ def test_a_run_leaves_its_files(tmp_path):
     assert records.accuracy(table.filter(table["depth"] <= 3)) == pytest.approx(best["validation_accuracy"])
     again, other = (start(run.config, seed, tmp_path / "b", quiet=True) for seed in (3, 1))
     assert contents(run.folder) == contents(again.folder) and run.metrics.read_text() != other.metrics.read_text()
-
-
-def test_cpu_time_is_added_up_over_processes(tmp_path):
-    run = small_run(tmp_path)
+    # CPU time is added up over processes
     (times,) = run.read_times()
     assert times["epoch"] == 3 and 0 < times["cpu_seconds"] < 60
     run.done.unlink()
