@@ -85,15 +85,11 @@ HELP = "from dgl_treestack.cli import main\ntry:\n    main(['--help'])\nexcept S
 
 
 @cases(
-    ("import dgl_treestack", set()),
-    (HELP, set()),
-    ("import dgl_treestack.expression, dgl_treestack.data.formats, dgl_treestack.data.vocabulary", set()),
+    (f"{HELP}\nimport dgl_treestack.expression, dgl_treestack.data.vocabulary, dgl_treestack.runs.run", set()),
     ("import dgl_treestack.plots.depth, dgl_treestack.plots", {"matplotlib", "polars"}),
     ("import dgl_treestack.data.records, dgl_treestack.results.report", {"polars"}),
-    ("import dgl_treestack.runs.run", set()),
     ("import dgl_treestack.cells.memory.stack, dgl_treestack.cells\ndgl_treestack.cells.models()", {"torch"}),
-    ("import dgl_treestack.generate.presets.quickstart", {"sklearn"}),
-    ("import dgl_treestack.audit.report", {"sklearn"}),
+    ("import dgl_treestack.generate.presets.quickstart, dgl_treestack.audit.report", {"sklearn"}),
     ("import dgl_treestack.data.graph", {"torch", "dgl"}),
 )
 def test_what_gets_loaded(code, allowed):

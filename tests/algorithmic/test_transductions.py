@@ -7,7 +7,7 @@ import pytest
 
 from dgl_treestack.algorithmic.transductions import TRANSDUCTIONS
 
-DRAWS = 10_000
+DRAWS = 3_000
 
 
 def value(text):
