@@ -68,7 +68,7 @@ def test_predict_and_verify_show_probability_and_answer(folder, call):
 def test_the_packages_model_answers_without_training(folder, call):
     text = treestack("complete", "sin(x)**2 + _ = 1", "--top", 3, folder=folder)
     answers = json.loads(call("complete", "sin(x)**2 + _ = 1", "--json"))
-    verdict = treestack("verify", "sin(x)**2 + cos(x)**2 = 1", folder=folder)
+    verdict = call("verify", "sin(x)**2 + cos(x)**2 = 1")
     assert "filler" in text and "certified equations of depth 1-7" in text and "certified equations" in verdict
     assert len(answers) == 10 and {answer["verdict"] for answer in answers} >= {"refuted"}
     ranks = call("complete", "bundled:quickstart/blanks", "--output", "ranks.jsonl")
@@ -77,11 +77,11 @@ def test_the_packages_model_answers_without_training(folder, call):
 
 
 def test_version_doctor_and_cells(call):
-    assert treestack("--version").strip() == __version__
+    assert call("--version").strip() == __version__
     report = json.loads(treestack("doctor", "--json"))
     assert report["problems"] == [] and report["dgl"]["works"] is (sys.version_info < (3, 13))  # there is none for later ones
     assert call("doctor").startswith("all is well\n")
-    rows = {row["name"]: row for row in json.loads(treestack("cells", "--json"))}
+    rows = {row["name"]: row for row in json.loads(call("cells", "--json"))}
     assert rows["tree_smu"]["state"] == 50 + 5 * 50
     assert rows["tree_lstm"]["parameters"] > rows["tree_rnn"]["parameters"] and "Arabshahi 2020" in call("cells")
 
