@@ -240,13 +240,3 @@ def test_a_file_of_graphs_is_read_as_it_was_written(tmp_path, sparse, number):
         for name, values in getattr(written, frame).items():
             assert values.dtype == getattr(read, frame)[name].dtype and torch.equal(values, getattr(read, frame)[name])
     assert all(torch.equal(a, b) for a, b in zip(read.edges(order="eid"), written.edges(order="eid"), strict=True))
-
-
-def test_saved_words_of_many_bytes_are_shortened_and_not_written_as_the_truth(tmp_path, treestack, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    sentiment = find("sentiment")
-    tree = Expression.parse(f"(3 (2 see) (3 a{'é' * 30}))", sentiment)
-    _dgl.save_graphs("a.bin", [graph.from_expressions([tree], Vocabulary.of_words(tree.texts[1:])).formats("coo")])
-    arguments = ("inspect", "a.bin", "--language", "sentiment", "--output")
-    assert treestack(*arguments, "a.png").count("a" + "é" * 28 + "…") == 2
-    assert "a.bin: The text of node 2 is cut: it had more than 64 bytes" in treestack(*arguments, "a.graphml", code=2)

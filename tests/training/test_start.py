@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from each_case import assert_raises
+from each_case import assert_raises, cases
 from small_runs import contents, go_on, small_config, small_run, stopped_at
 
 from dgl_treestack import Model, Run, Vocabulary, load, plain_data
@@ -162,18 +162,13 @@ def test_the_documented_log_to_tensorboard(tmp_path, monkeypatch):
     assert folders == ["board"] and scalars == [(name, value, row["epoch"]) for row in rows for name, value in row.items()]
 
 
-@pytest.mark.parametrize(
-    ("folder", "command"),
-    [
-        ("data/paper", "treestack generate paper --output-dir data/paper"),
-        ("data/paper-deeper", "treestack generate paper-deeper --output-dir data/paper-deeper"),
-        ("elsewhere/paper-200k", "treestack generate paper --train-size 200000 --output-dir elsewhere/paper-200k"),
-        ("data/paper-1m", "treestack generate paper --train-size 1000000 --output-dir data/paper-1m"),
-        ("data/own", "Write its path from the folder where you work"),
-    ],
+@cases(
+    ("train", "data/paper-deeper", "treestack generate paper-deeper --output-dir data/paper-deeper"),
+    ("validation", "elsewhere/paper-200k", "treestack generate paper --train-size 200000 --output-dir elsewhere/paper-200k"),
+    ("test", "data/paper-1m", "treestack generate paper --train-size 1000000 --output-dir data/paper-1m"),
+    ("test", "data/own", "Write its path from the folder where you work"),
 )
-@pytest.mark.parametrize("kind", ["train", "validation", "test"])
-def test_a_missing_set_names_the_command_that_generates_it(tmp_path, folder, command, kind):
+def test_a_missing_set_names_the_command_that_generates_it(tmp_path, kind, folder, command):
     config = plain_data.replaced(small_config(tmp_path), [(f"data.{kind}", [f"{folder}/x.jsonl.gz"])])
     with pytest.raises(DataError, match=rf"^{folder}/x.jsonl.gz: Cannot be read: No such file. .*{command}"):
         start(config, 0, tmp_path / "runs", quiet=True)
