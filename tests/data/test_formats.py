@@ -111,6 +111,7 @@ def test_damaged_files(tmp_path):
 
 @cases(
     (lambda text: text[:-3], "ends inside a list|cut short"),
+    (lambda text: text.rstrip()[:-1], "The file ends inside a list"),
     (lambda text: text.replace('"func"', '"function"', 1), "key 'func' is missing"),
     (lambda text: text.replace("Equality,", "Equality,Add,", 1), "entries"),
     (lambda text: text.replace("Equality,", "Equalitu,", 1), "Did you mean 'Equality'"),

@@ -112,6 +112,7 @@ GOOD["pairs"] = "3\t(- (- It) (- works))\t(- a)"
     ("sentiment", "a.txt", "(3 (2 It) (4 works)", "1 bracket.*open"),
     ("sentiment", "a.txt", "(3 (2 It) (4 works)) (2 .)", "complete before this"),
     ("sentiment", "a.txt", "(3 (2 It) (2 just) (4 works))", "has 3 children; operators of 'sentiment' have 2"),
+    ("sentiment", "a.txt", "( (3 (2 It) (4 works)) (2 .))", "begins with a label"),
     ("sentiment", "a.txt", "(5 (2 It) (4 works))", "Unknown label of the language 'sentiment': '5'"),
     ("sentiment", "a.txt", "(+ (2 It) (4 works))", "Unknown label.*'\\+'"),
     ("sentiment", "a.txt", "3\t(3 (2 It) (4 works))", "1 column.*found 2"),

@@ -99,9 +99,12 @@ def test_the_published_notations_in_which_depth_is_no_limit():
 
 
 def test_a_language_is_read_back_and_sent_to_a_process(tmp_path):
-    """Others are read back by a campaign of `fuzz`."""
     for name in ("listops", "logic"):
         file = tmp_path / "other.toml"
         file.write_text(to_toml(find(name)))
         assert read(file) == find(str(file)) == find(name) == pickle.loads(pickle.dumps(find(name)))
+    for classes in ("numbers", {"bad": ["0", "1"], "good": ["3"], "-": ["2"]}):
+        language = from_dict({"name": "other", "classes": classes, "operators": {"f": [1, 2], "g": "any", "h": 3}})
+        file.write_text(to_toml(language))
+        assert read(file) == language
     assert languages()["math"] is find("math") is MATH and not MATH.words
