@@ -92,6 +92,24 @@ def treestack(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 
 
 @pytest.fixture
+def noted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list]:
+    """`noted(owner, name, what)`: a function goes on as it is, and `what(result, *arguments)` of its calls is in the list."""
+
+    def watch(owner: object, name: str, what: Callable = lambda _, *arguments: arguments) -> list:
+        real, notes = getattr(owner, name), []
+
+        def call(*arguments: object, **options: object) -> object:
+            result = real(*arguments, **options)
+            notes.append(what(result, *arguments))
+            return result
+
+        monkeypatch.setattr(owner, name, call)
+        return notes
+
+    return watch
+
+
+@pytest.fixture
 def clean_registries(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers, also by entry points of packages that it installs, is forgotten."""
     from dgl_treestack import cells, resources, tasks  # not above, as in `cache`

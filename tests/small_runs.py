@@ -12,6 +12,7 @@ from trees import random_equation
 
 from dgl_treestack import Example, Run, plain_data
 from dgl_treestack.data import formats
+from dgl_treestack.experiments.reproduce import reproduce
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.runs.configuration import Named, RunConfig
 from dgl_treestack.runs.sequence_configuration import StreamConfig, StreamRecipe, StreamTests
@@ -76,6 +77,13 @@ def film_config(task: str = "node_classification", **data: object) -> RunConfig:
 def small_run(folder: Path, seed: int = 0, **changes: object) -> Run:
     """Train a small run in a folder, which gets its data, too."""
     return start(small_config(folder, **changes), seed, folder, quiet=True)
+
+
+def table_of(experiment: str, folder: Path, **options: object) -> str:
+    """Make the table of an experiment at the scale `tiny`, which a test defines, and return its text."""
+    shown: list[str] = []
+    assert reproduce([experiment], "tiny", folder, show=shown.append, **options) == 0
+    return "".join(shown)
 
 
 def go_on(run: Run, output_dir: Path | None = None) -> Run:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from each_case import assert_each, cases
+from each_case import assert_each, assert_raises, cases
 
 import dgl_treestack
 
@@ -85,15 +85,11 @@ HELP = "from dgl_treestack.cli import main\ntry:\n    main(['--help'])\nexcept S
 
 
 @cases(
-    ("import dgl_treestack", set()),
-    (HELP, set()),
-    ("import dgl_treestack.expression, dgl_treestack.data.formats, dgl_treestack.data.vocabulary", set()),
+    (f"{HELP}\nimport dgl_treestack.expression, dgl_treestack.data.vocabulary, dgl_treestack.runs.run", set()),
     ("import dgl_treestack.plots.depth, dgl_treestack.plots", {"matplotlib", "polars"}),
     ("import dgl_treestack.data.records, dgl_treestack.results.report", {"polars"}),
-    ("import dgl_treestack.runs.run", set()),
     ("import dgl_treestack.cells.memory.stack, dgl_treestack.cells\ndgl_treestack.cells.models()", {"torch"}),
-    ("import dgl_treestack.generate.presets.quickstart", {"sklearn"}),
-    ("import dgl_treestack.audit.report", {"sklearn"}),
+    ("import dgl_treestack.generate.presets.quickstart, dgl_treestack.audit.report", {"sklearn"}),
     ("import dgl_treestack.data.graph", {"torch", "dgl"}),
 )
 def test_what_gets_loaded(code, allowed):
@@ -110,7 +106,7 @@ def test_public_names_are_the_declared_ones_and_the_changelog_knows_this_version
 
 
 def test_all_failures_of_a_test_of_many_cases_are_listed():
-    """By `assert_each`, on which tests of the suite rely."""
+    """By `assert_each`, on which many tests rely."""
 
     def check(divisor, kind):
         with pytest.raises(kind):
@@ -120,5 +116,4 @@ def test_all_failures_of_a_test_of_many_cases_are_listed():
     with pytest.raises(AssertionError, match=r"^2 of 3 cases fail:\nby zero: ZeroDivisionError.*\nnot raised: Failed: DID NOT"):
         assert_each(check, [("by zero", 0, AssertionError), ("not raised", 2, AssertionError), good])
     assert_each(check, [good])
-    with pytest.raises(AssertionError, match="there are no cases"):
-        assert_each(check, [])
+    assert_raises(AssertionError, "there are no cases", assert_each, check, [])

@@ -80,6 +80,7 @@ def _line(experiment: str, file: str = "table.csv", **values: str) -> dict[str, 
     return found[0]
 
 
+@cache
 def _names(experiment: str) -> dict[str, list[str]]:
     """Return the names of an experiment's runs by the label of their row."""
     scale, _, name = _folder(experiment).partition("/")

@@ -10,7 +10,7 @@ from dgl_treestack.algorithmic.learner import AutogradLearner, Net, StackLearner
 from dgl_treestack.algorithmic.tasks import tasks
 from dgl_treestack.algorithmic.training import Streams
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.sequence import LSTM, RNN, ListRNN, StackRNN
+from dgl_treestack.sequence import StackRNN
 
 RESTARTS = 3
 
@@ -100,19 +100,3 @@ def test_a_net_whose_old_tokens_cannot_be_skipped_is_learned_by_autograd():
         assert not StackLearner.supports(StackRNN(3, 4, **{"restarts": 2, **settings}))
     with pytest.raises(ConfigurationError, match="do not fit"):
         StackLearner(stack_net(), window=5).learn(Streams(tasks()["anbncn"], 3, np.random.default_rng(0)).take(6))
-
-
-@pytest.mark.parametrize("make", [RNN, LSTM, lambda *sizes, **more: ListRNN(*sizes, lists=2, capacity=20, **more)])
-def test_other_cells_learn_by_autograd(make):
-    net = Net(make(2, 8, restarts=4))
-    net.reset_parameters(torch.Generator().manual_seed(0))
-    for parameter in net.parameters():
-        parameter.data.mul_(3)
-    plain, adam = AutogradLearner(net, window=20), torch.optim.Adam(net.parameters(), 0.03)
-    streams = Streams(tasks()["anbn"], 4, np.random.default_rng(0))
-    plain.begin()
-    losses = []
-    for _ in range(100):
-        losses.append(plain.learn(streams.take(10)).mean())
-        adam.step()
-    assert sum(losses[-10:]) < 0.8 * sum(losses[:10])

@@ -7,7 +7,7 @@ import shutil
 import pytest
 import torch
 from each_case import cases
-from small_runs import STREAMS, TINY_TESTS, assert_same_when_stopped
+from small_runs import STREAMS, TINY_TESTS, assert_same_when_stopped, table_of
 from stack_rnn_golden import GOLDEN, of_the_program
 
 from dgl_treestack._torch import torch_generator
@@ -20,7 +20,6 @@ from dgl_treestack.errors import CheckpointError, ConfigurationError
 from dgl_treestack.experiments import algorithmic
 from dgl_treestack.experiments.algorithmic import configurations, label_of
 from dgl_treestack.experiments.protocol import EXTENTS, SCALES, Extent, Scale
-from dgl_treestack.experiments.reproduce import reproduce
 from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.sequence_configuration import StreamRecipe
 from dgl_treestack.runs.weights import read_weights, write_weights
@@ -94,14 +93,8 @@ def test_rate_and_sharpness_follow_the_recipe():
 
 
 @pytest.mark.parametrize(("curriculum", "expected"), [(0.5, [2, 2, 3, 4, 4, 4, 5, 6, *[6] * 8]), (0.0, [6] * 16)])
-def test_sizes_grow_linearly(monkeypatch, curriculum, expected):
-    sizes, take = [], testing.Streams.take
-
-    def noted(streams, length):
-        sizes.append(streams.largest)
-        return take(streams, length)
-
-    monkeypatch.setattr(testing.Streams, "take", noted)
+def test_sizes_grow_linearly(noted, curriculum, expected):
+    sizes = noted(testing.Streams, "take", lambda _, streams, __: streams.largest)
     recipe = StreamRecipe(updates=16, segment=4, largest=6, curriculum=curriculum)
     train(tasks()["anbn"], drawn_net(StackRNN(2, 4, stacks=1, capacity=20, restarts=2), 0), recipe, 0)
     assert sizes == expected
@@ -174,17 +167,6 @@ def test_a_run_stopped_after_any_segment_goes_on_to_the_same_numbers(tmp_path, l
     assert Run(next(tmp_path.glob("whole/*"))).read_metrics()[0]["train_loss"] > 0
 
 
-def test_a_configuration_that_cannot_be_trained_is_one_error(tmp_path):
-    for changes, message in (
-        ({"task": "anbm"}, "Unknown task 'anbm'"),
-        ({"settings": {"hidden": 4, "hiden": 4}}, "keyword argument 'hiden'"),
-        ({"restarts": 0}, "'restarts' is 0"),
-    ):
-        with pytest.raises(ConfigurationError, match=message):
-            start(dataclasses.replace(configuration("RNN"), **changes), 0, tmp_path, quiet=True)
-        assert not list(tmp_path.iterdir())
-
-
 def test_a_run_killed_between_its_last_answers_and_its_checkpoint(tmp_path, monkeypatch):
     whole = start(STREAMS, 0, tmp_path / "whole", quiet=True)
     count = iter(range(9))
@@ -235,13 +217,7 @@ def test_table_and_figures(tmp_path, monkeypatch):
     monkeypatch.setitem(EXTENTS, "tiny", Extent(2, 0.001, TINY_TESTS))
     monkeypatch.setitem(SCALES, "tiny", Scale("a test", {}, {}, (0,)))
     monkeypatch.setattr(algorithmic, "plan", lambda *arguments: planned)
-
-    def table_of(folder, **options):
-        shown = []
-        assert reproduce(["algorithmic"], "tiny", folder, show=shown.append, **options) == 0
-        return "".join(shown)
-
-    text, folder = table_of(tmp_path), tmp_path / "algorithmic"
+    text, folder = table_of("algorithmic", tmp_path), tmp_path / "algorithmic"
     assert text.count("\n| a^n b^2n |") == 6 + 4 and "treestack reproduce algorithmic --scale tiny" in text
     assert (folder / "table.md").read_text() == text
     line = next(line for line in text.splitlines() if line.startswith("| a^n b^2n | Stack RNN 40+10, rounded | 100 |"))
@@ -264,19 +240,19 @@ def test_table_and_figures(tmp_path, monkeypatch):
     assert {"length.csv", "length.svg", "length.png", "actions.svg", "actions_memorization.svg"} <= drawn
 
     again = tmp_path / "again"
-    assert table_of(again, train=False, from_records=[folder / "records.parquet"]) == text
+    assert table_of("algorithmic", again, train=False, from_records=[folder / "records.parquet"]) == text
     for name in ("actions_memorization.svg", "records.parquet"):
         assert (again / "algorithmic" / name).read_bytes() == (folder / name).read_bytes()
 
     assert "trained at" not in text
     begun = Run(run).environment
     Run(run).write_environment({**begun, "commit": "elsewhere"})
-    of_two_places = table_of(tmp_path, train=False)
+    of_two_places = table_of("algorithmic", tmp_path, train=False)
     assert "commit elsewhere" in of_two_places and of_two_places.count("(1) |") == 7 and of_two_places.count("(2) |") == 1
 
     left, only = tmp_path / "left", next((tmp_path / "runs").glob("anb2n-rnn-*"))
     shutil.copytree(only, left / "runs" / only.name)
-    table_of(left, train=False)
+    table_of("algorithmic", left, train=False)
     assert {path.name for path in (left / "algorithmic").iterdir()} == {"table.md", "table.csv", "records.parquet"}
 
 

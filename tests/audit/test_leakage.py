@@ -59,11 +59,11 @@ def test_a_planted_leak_is_found_by_the_baseline_that_can_see_it(true, false, se
 
 def test_labels_without_a_pattern_are_at_chance_which_is_the_commoner_label():
     rng = np.random.default_rng(0)
-    (row,) = leakage(flipped(examples("sin({}*x) = y", "cos({}*x) = y", 150), rng.random(150) < 0.5))
+    (row,) = leakage(flipped(examples("sin({}*x) = y", "cos({}*x) = y", 100), rng.random(100) < 0.5))
     for score in row["baselines"].values():
         assert score["accuracy"] == pytest.approx(50, abs=10)
         p = score["accuracy"] / 100
-        assert score["standard_error"] == pytest.approx(100 * np.sqrt(p * (1 - p) / 300), abs=0.01)
+        assert score["standard_error"] == pytest.approx(100 * np.sqrt(p * (1 - p) / 200), abs=0.01)
     (row,) = leakage([e for e in examples("sin({}*x) = y", "sin(x*{}) = y") if e.label == 1 or int(e.pair) < 30], "tokens")
     assert row["majority"] == pytest.approx(100 * 60 / 90, abs=0.01) and not row["baselines"]["tokens"]["above"]
 

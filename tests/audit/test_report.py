@@ -134,8 +134,7 @@ def test_files_that_cannot_be_audited(tmp_path, jobs):
         ('{"label": 1, "text": "x + _ = 1"}', "a.jsonl:1: Node 3 is a blank"),
     ):
         (tmp_path / "a.jsonl").write_text(line)
-        with pytest.raises(DataError, match=message):
-            audit([str(tmp_path / "a.jsonl")], fit=Fit(jobs=jobs))
+        assert_raises(DataError, message, audit, [str(tmp_path / "a.jsonl")], fit=Fit(jobs=jobs))
 
 
 def test_a_chain_of_depth_twenty_thousand():

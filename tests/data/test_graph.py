@@ -25,7 +25,7 @@ def some_trees(seed=0, count=12):
     return [random_equation(rng, rng.randrange(1, 7)) if i % 3 else random_tree(rng, i % 5) for i in range(count)]
 
 
-def test_edges_point_to_parents_and_trees_stay_apart():
+def test_edges_point_to_parents_and_trees_stay_apart_also_when_batch_information_is_restored():
     trees = some_trees()
     batch = graph.from_expressions(trees, VOCABULARY)
     assert batch.batch_num_nodes().tolist() == [tree.size for tree in trees]
@@ -38,6 +38,17 @@ def test_edges_point_to_parents_and_trees_stay_apart():
         for node in range(tree.size):
             expected = [start + child for child in tree.children(node)]
             assert [child for child in table[start + node].tolist() if child >= 0] == expected
+    num_nodes, num_edges = batch.batch_num_nodes(), batch.batch_num_edges()
+    batch.set_batch_num_nodes(torch.tensor([batch.num_nodes()]))
+    batch.set_batch_num_edges(torch.tensor([batch.num_edges()]))
+    graph.restore_batch(batch)
+    assert torch.equal(batch.batch_num_nodes(), num_nodes) and torch.equal(batch.batch_num_edges(), num_edges)
+    child, parent = batch.edges(order="eid")
+    order = torch.randperm(batch.num_edges(), generator=torch.Generator().manual_seed(0))
+    mixed = _dgl.graph((child[order], parent[order]), num_nodes=batch.num_nodes())
+    mixed.ndata.update(batch.ndata)
+    mixed.edata["slot"] = batch.edata["slot"][order]
+    assert_raises(GraphError, "The edges of a tree are not contiguous", graph.restore_batch, mixed)
 
 
 @settings(max_examples=30)
@@ -80,22 +91,6 @@ def test_texts_agree_with_operators():
     del batch.ndata["text"]
     assert_raises(GraphError, "Nodes have no feature 'text'", graph.to_expressions, batch)
     assert str(graph.to_expressions(batch, vocabulary=VOCABULARY)[0]) == "cos(var_0)"
-
-
-def test_batch_information_is_restored_where_trees_stand_together():
-    trees = some_trees()
-    batch = graph.from_expressions(trees, VOCABULARY)
-    num_nodes, num_edges = batch.batch_num_nodes(), batch.batch_num_edges()
-    batch.set_batch_num_nodes(torch.tensor([batch.num_nodes()]))
-    batch.set_batch_num_edges(torch.tensor([batch.num_edges()]))
-    graph.restore_batch(batch)
-    assert torch.equal(batch.batch_num_nodes(), num_nodes) and torch.equal(batch.batch_num_edges(), num_edges)
-    child, parent = batch.edges(order="eid")
-    order = torch.randperm(batch.num_edges(), generator=torch.Generator().manual_seed(0))
-    mixed = _dgl.graph((child[order], parent[order]), num_nodes=batch.num_nodes())
-    mixed.ndata.update(batch.ndata)
-    mixed.edata["slot"] = batch.edata["slot"][order]
-    assert_raises(GraphError, "The edges of a tree are not contiguous", graph.restore_batch, mixed)
 
 
 @pytest.mark.parametrize("word", [LONG, "字" * 30, "ab" + "字" * 30, "🎻" * 20, "wait…" * 20, "é" * 29 + "x" * 9])

@@ -8,7 +8,7 @@ import json
 import pytest
 from each_case import assert_raises, cases
 
-from dgl_treestack import Equation, Example, Expression, Operator, Signature
+from dgl_treestack import Example, Expression, Operator, Signature
 from dgl_treestack.data import formats
 from dgl_treestack.errors import DataError, ExpressionError
 from dgl_treestack.expression.language import find, from_dict
@@ -74,13 +74,24 @@ def test_labels_that_a_file_has_no_place_for_are_no_loss(tmp_path):
     assert next(formats.read(tmp_path / "c.jsonl", LANGUAGES["listops"])).labels == ("4", "2", "4")
 
 
-@pytest.mark.parametrize("suffix", [".txt", ".txt.gz", ".tsv", ".jsonl"])
-def test_labels_of_nodes_are_written_and_read(tmp_path, suffix):
-    examples = read(tmp_path, "polarity", "a.txt", "(2 (2 It) (0 fails))", "(3 (2 It) (4 works))", r'(4 "\u0028")', '(4 ")')
-    path = tmp_path / f"b{suffix}"
-    formats.write(path, examples)
-    again = list(formats.read(path, LANGUAGES["polarity"]))
+LINES = {  # language -> file, lines
+    "polarity": ("a.txt", "(2 (2 It) (0 fails))", "(3 (2 It) (4 works))", r'(4 "\u0028")', '(4 ")'),
+    "logic": ("a.tsv", '=\t(or a b)\t(not "it\'s")', "-\t(or a b)\ta", "#\ta\tb"),
+    "listops": ("a.tsv", "3\t3", "3\t[MAX 3 1 ]"),
+}
+
+
+@cases(
+    *(("polarity", suffix) for suffix in (".txt", ".txt.gz", ".tsv", ".jsonl")),
+    *((language, suffix) for language in ("logic", "listops") for suffix in (".tsv", ".tsv.gz", ".jsonl")),
+)
+def test_what_is_written_is_read_back(tmp_path, language, suffix):
+    examples, path = read(tmp_path, language, *LINES[language]), tmp_path / f"b{suffix}"
+    assert formats.write(path, examples) == len(examples)
+    again = list(formats.read(path, LANGUAGES[language]))
     assert [(e.equation, e.labels, e.label) for e in again] == [(e.equation, e.labels, e.label) for e in examples]
+    assert all(example.equation.signature == LANGUAGES[language] for example in again)
+    assert again[-1].source == f"{path}:{len(examples)}"
 
 
 def jsonl(**entries):
@@ -101,27 +112,17 @@ GOOD["pairs"] = "3\t(- (- It) (- works))\t(- a)"
     ("sentiment", "a.txt", "(3 (2 It) (4 works)", "1 bracket.*open"),
     ("sentiment", "a.txt", "(3 (2 It) (4 works)) (2 .)", "complete before this"),
     ("sentiment", "a.txt", "(3 (2 It) (2 just) (4 works))", "has 3 children; operators of 'sentiment' have 2"),
-    ("sentiment", "a.txt", "(3 (2 (2 It)))", "has 1 child; operators"),
-    ("sentiment", "a.txt", "(3 ((2 It) (2 .)) (4 works))", "begins with a label"),
     ("sentiment", "a.txt", "( (3 (2 It) (4 works)) (2 .))", "begins with a label"),
     ("sentiment", "a.txt", "(5 (2 It) (4 works))", "Unknown label of the language 'sentiment': '5'"),
     ("sentiment", "a.txt", "(+ (2 It) (4 works))", "Unknown label.*'\\+'"),
-    ("sentiment", "a.txt", "(3 (2 It) (works 4))", "Unknown label.*'works'"),
     ("sentiment", "a.txt", "3\t(3 (2 It) (4 works))", "1 column.*found 2"),
     ("sentiment", "a.txt", '(3 (2 "\\q") (4 works))', "no quoted text"),
     ("sentiment", "a.tsv", "(3 (2 It) (4 works))", "2 column.*found 1"),
-    ("sentiment", "a.tsv", "7\t(3 (2 It) (4 works))", "Unknown label"),
     ("polarity", "a.txt", "(5 It)", "Unknown label.*Known: 0, 1, 2, 3, 4, bad, good"),
-    ("treebank", "a.txt", "( (S (NP (DT the) (NN cat)) (VP (VBZ purrs)) )", "1 bracket.*open"),
-    ("treebank", "a.txt", "(S (NP (DT the) (JJ big) (NN cat)))", "Unknown label.*'JJ'"),
     ("treebank", "a.txt", "(S)", "has 0 children; operators of 'treebank' have any children"),
-    ("treebank", "a.txt", "(S (NP (DT the) ()))", "begins with a label"),
     ("listops", "a.tsv", "4", "found 1"),
     ("listops", "a.tsv", "4\t[MAX 2 4 ]\t4", "found 3"),
-    ("listops", "a.tsv", "10\t[MAX 2 4 ]", "Unknown label.*'10'"),
     ("listops", "a.tsv", "4\t[MAX ]", "at least one operand, found 0"),
-    ("binary", "a.tsv", "4\t( [MAX 2 4 )", "has 3 children"),
-    ("binary", "a.tsv", "4\t( ( [MAX 4 ) ] ", "1 bracket"),
     ("binary", "a.tsv", "4\t( [MAX )", "has 1 child;"),
     ("binary", "a.tsv", "4\t[MAX 4 ]", "complete before this"),
     ("binary", "a.tsv", "4\t( )", "has 0 children"),
@@ -133,25 +134,19 @@ GOOD["pairs"] = "3\t(- (- It) (- works))\t(- a)"
     ("listops", "a.tsv", '3\t[SM 1 "\\ud800" ]', "has half of a character"),
     ("listops", "a.jsonl", jsonl(text="[MAX 3 ]", signature="listops", label="11"), "Unknown label"),
     ("listops", "a.jsonl", jsonl(text="[MAX 3 ]", signature="listops", label=True), "must be int"),
-    ("listops", "a.jsonl", jsonl(text="[MAX 3 ]", signature="listops", label=1.5), "Unknown label"),
     ("logic", "a.tsv", "=\ta", "3 column.*found 2"),
-    ("logic", "a.tsv", "==\ta\tb", "Unknown label"),
     ("numbers", "a.tsv", "high\t(plus a b)", "no finite number"),
-    ("numbers", "a.tsv", "nan\t(plus a b)", "no finite number"),
     ("numbers", "a.tsv", "1\t(plus a)", "takes 2 operands, found 1"),
     ("numbers", "a.tsv", "1\t(plus a b c d)", "takes 2 or 3 operands, found 4"),
     ("sentiment", "a.jsonl", jsonl(text=BARE, labels=["3", "2"]), "2 entries for 3 nodes"),
-    ("sentiment", "a.jsonl", jsonl(text=BARE, labels=["3", "2", "9"]), "Unknown label.*'9'"),
     ("sentiment", "a.jsonl", jsonl(text=BARE, labels="324"), "'labels' must be list"),
     ("sentiment", "a.jsonl", jsonl(text=BARE, labels=["3", [], "2"]), "Unknown label"),
     ("sentiment", "a.jsonl", jsonl(text=BARE, labels=["2", "2", "2"]), "has the label '3' and its root '2'"),
     ("sentiment", "a.jsonl", jsonl(labels=["3", "2", "4"]), "in 'text' and in 'labels'"),
     ("sentiment", "a.txt", "(3 It works)", r"holds a word and 1 more.*\(label \"two words\"\)"),
-    ("sentiment", "a.txt", "(3 It (4 works))", "holds a word and 1 more"),
     ("sentiment", "a.tsv", "1\t(3 (2 It) (4 works))", "has the label '1' and its root '3'"),
     ("pairs", "a.tsv", "0\t(3 (2 It) (4 works))\t(- a)", "The trees of a pair have no labels at their nodes"),
     ("pairs", "a.tsv", "0\t(z (- It) (- works))\t(- a)", "Unknown label.*'z'"),
-    ("sentiment", "a.jsonl", jsonl(label="5"), "Unknown label"),
 )
 def test_every_broken_line_is_refused_with_file_and_line(tmp_path, language, file, line, message):
     good = GOOD[language]
@@ -165,21 +160,6 @@ def test_every_broken_line_is_refused_with_file_and_line(tmp_path, language, fil
 LISTS, LOGIC, SENTIMENT = find("listops"), find("logic"), find("sentiment")
 PARTY = Signature("party", (Operator("crowd", None),), words=True, notation="brackets")
 PREFIX = Signature("prefixed", (Operator("crowd", None),), words=True)
-
-
-@pytest.mark.parametrize("suffix", [".tsv", ".tsv.gz", ".jsonl"])
-def test_examples_of_a_language_are_read_back(tmp_path, suffix):
-    pair = Equation.of(Expression.parse("(or a b)", LOGIC), Expression.parse('(not "it\'s")', LOGIC))
-    of_language = {
-        "logic": [Example(pair, "=", "1"), Example(pair, None, "2"), Example(pair, "#", "3")],
-        "listops": [Example(Expression.parse(text, LISTS), "3", str(i)) for i, text in enumerate(["3", "[MAX 3 1 ]"], 1)],
-    }
-    for name, examples in of_language.items():
-        path = tmp_path / f"{name}{suffix}"
-        assert formats.write(path, examples) == len(examples)
-        again = list(formats.read(path, find(name)))
-        assert again == examples and all(example.equation.signature == find(name) for example in again)
-        assert again[-1].source == f"{path}:{len(examples)}"
 
 
 @cases(

@@ -54,11 +54,9 @@ ZIPPED = gzip.compress(GOOD.encode() * 200, mtime=0)
 @cases(
     (b"", "a.txt: The file is empty. A line is a word and its numbers"),
     (b"2 3\n", "a.txt: None of the 8 words of the data is in the file"),
-    (b"The 1 2 3\nOf 1 2 3\n", "a.txt: None of the 8 words"),
     (b"x 1 2 3\nthe 1 2\n", "a.txt:2: The word has 2 numbers after it, separated by one space, but"),
     (b"the 1 2 3\nx 1 2\n", "a.txt:2: The word has 2 numbers"),  # of a word that nobody needs
     (b"the 1 2 3\n2 3\n", "a.txt:2: The word has 1 numbers after it"),  # counts in another line
-    (b"x 1 2 3\nthe 1 2 3 4\n", "a.txt:2: The word has 4 numbers after it"),
     (b"2 300\n", "a.txt:1: The word has 300 numbers after it"),  # counts of another size
     (b"the\t1\t2\t3\n", "a.txt:1: The word has 0 numbers after it, separated by one space"),
     (b"the 1  2 3\n", "a.txt:1: The word has 4 numbers after it, separated by one space"),

@@ -6,6 +6,7 @@ import functools
 import numpy as np
 import pytest
 import torch
+from each_case import assert_raises
 from small_runs import small_config, write_data
 from tables import result_of, table_of
 
@@ -48,14 +49,11 @@ def test_stack_rows_in_use(tmp_path):
         assert (row["id"], row["label"]) == (example.id, example.label)
     plain = build_model(small_config(tmp_path, model={"name": "tree_lstm", "hidden": 4}).model)
     for make_records in (stack.make_usage, stack.make_ablation):
-        with pytest.raises(ConfigurationError, match="no stack"):
-            make_records(plain, plain.prepare(examples))
+        assert_raises(ConfigurationError, "no stack", make_records, plain, plain.prepare(examples))
     phrases = Signature("phrases", (Operator("Phrase", 2),), words=True, classes=("good", "bad"))
     classifier = Model.build("tree_smu", 4, Vocabulary.of_words("abc"), "node_classification", phrases, seed=0)
-    with pytest.raises(ConfigurationError, match="task 'node_classification' lacks"):
-        stack.make_usage(classifier, model.prepare(examples))
-    with pytest.raises(ConfigurationError, match="classifies nodes"):
-        stack.make_ablation(classifier, model.prepare(examples))
+    assert_raises(ConfigurationError, "task 'node_classification' lacks", stack.make_usage, classifier, model.prepare(examples))
+    assert_raises(ConfigurationError, "classifies nodes", stack.make_ablation, classifier, model.prepare(examples))
 
 
 def test_of_several_stacks_the_mean_is_in_use_and_all_are_limited(tmp_path):
@@ -113,8 +111,7 @@ def test_representations_are_the_roots_states(tmp_path):
     for row in rows:
         np.testing.assert_allclose(row["h"], states(model, Expression.parse(row["text"]))["h"][0], atol=2e-6)
     formats.write(tmp_path / "f.jsonl", [formats.Example(trees[0], None, "e0")])
-    with pytest.raises(DataError, match="value class"):
-        representations.make_records(model, tmp_path / "f.jsonl")
+    assert_raises(DataError, "value class", representations.make_records, model, tmp_path / "f.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -153,8 +150,7 @@ def test_at_most_so_many_of_a_height_and_the_figure(with_values, dataset, monkey
     monkeypatch.setattr(values, "MOST", 3)
     counts = collections.Counter(values.make_records(with_values, dataset)["depth"].to_list())
     assert max(counts.values()) == 3 and set(counts) == {0, 1, 2, 3}
-    with pytest.raises(ConfigurationError, match="without signals"):
-        values.make_records(Model.build("tree_rnn", 8, seed=0), dataset)
+    assert_raises(ConfigurationError, "without signals", values.make_records, Model.build("tree_rnn", 8, seed=0), dataset)
     monkeypatch.undo()
     monkeypatch.setattr(metrics, "FEWEST_SUBTREES", 5)
     table = values.make_records(with_values, dataset)

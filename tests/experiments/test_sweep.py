@@ -46,7 +46,6 @@ def test_every_combination_is_a_configuration_of_its_own(tmp_path):
     (f'base = "{BASE}"\nseeds = []', "'seeds' is empty; it lists one value or more"),
     (f'base = "{BASE}"\nseeds = [0.5]', r"'seeds' is \[0.5\]; expected tuple"),
     (f'base = "{BASE}"\nseeds = [1, 1]', "each given once; found 1, 1"),
-    (f'base = "{BASE}"\ngrid = 3', "'grid' is 3; expected dict"),
     (f'base = "{BASE}"\n[grid]\n"model.hidden" = 8', "'grid.model.hidden' is 8; expected list"),
     (f'base = "{BASE}"\n[grid]\n"model.hidden" = [8, 8]', "Two points of the grid are the same"),
     (f'base = "{BASE}"\n[grid]\n"model.hiden" = [8]', "Unknown key 'model.hiden'"),

@@ -6,6 +6,7 @@ import struct
 
 import numpy as np
 import pytest
+from each_case import assert_raises
 from small_runs import small_run
 
 from dgl_treestack import Equation, Example, Expression, Operator, Run, Signature, TreestackError, propagate
@@ -43,8 +44,7 @@ def test_wrong_arguments_are_refused_before_anything_is_printed(file, tmp_path, 
         ("Name their run folders", {"html": tmp_path / "page.html"}),
         ("same name", {"run": (SMU, SMU)}),
     ):
-        with pytest.raises(TreestackError, match=message):
-            inspect(str(file), json=True, **options)
+        assert_raises(TreestackError, message, inspect, str(file), json=True, **options)
     assert capsys.readouterr().out == ""
 
 
@@ -65,8 +65,7 @@ def test_a_picture_has_at_most_8000_pixels_a_side_and_text_is_never_read_as_math
 
     figure = drawing.draw(comb(248))
     assert max(figure.get_size_inches()) * figure.dpi == pytest.approx(8000) and drawing.draw(comb(3)).dpi == 150
-    with pytest.raises(DataError, match="of 503 nodes cannot be drawn"):
-        drawing.draw(comb(251))
+    assert_raises(DataError, "of 503 nodes cannot be drawn", drawing.draw, comb(251))
     monkeypatch.setattr(drawing, "MAX_PIXELS", 600)
     formats.write(tmp_path / "a.jsonl", [Example(Equation.of(comb(20), Expression.parse("y")), 0, "comb")])
     inspect(str(tmp_path / "a.jsonl"), output=tmp_path / "t.png")

@@ -207,18 +207,6 @@ def test_what_cannot_be_trained_is_one_error(tmp_path, train, flags, message):
     assert message in train(small(tmp_path, "lstm"), "--data", folder, "--output-dir", tmp_path / "runs", *flags, code=2)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["rnn", "lstm", "scrn", "stack_rnn"])
-def test_the_configurations_that_are_there_learn(tmp_path, name, train):
-    """By plain descent, a hundred steps: better than equal chances for all words."""
-    folder = write_text(tmp_path / "text", (200, 40, 40))
-    flags = ("--output-dir", tmp_path / "runs", "--set", "epochs=2", "streams=2")
-    train(f"configs/language_model/{name}.toml", "--data", folder, *flags)
-    (run,) = map(Run, (tmp_path / "runs").iterdir())
-    losses = [row["validation_loss"] for row in run.read_metrics()]
-    assert losses[1] < losses[0] < math.log(len(run.read_json("vocabulary.json")["words"]))
-
-
 def _probability(grams, word, before):
     """The probability of a word after at least order - 1 others."""
     return float(grams.probabilities([*before, word])[-1])

@@ -91,8 +91,7 @@ def test_a_registered_task_has_a_name_for_models(clean_registries):
     assert issubclass(Cosine, Task)
     model = Model.build("tree_rnn", 4, tasks=["cosine"], seed=0)
     assert model.score("x = x").item() == pytest.approx(1.0)
-    with pytest.raises(ConfigurationError, match="another task 'verification'"):
-        tasks.register_task(type("Other", (Verification,), {}))
+    assert_raises(ConfigurationError, "another task 'verification'", tasks.register_task, type("Other", (Verification,), {}))
     assert_raises(ConfigurationError, "no class derived from", tasks.register_task, dict)
 
 
@@ -151,8 +150,7 @@ def test_a_compiled_model_has_the_scores_and_gradients_of_the_model(name, number
             scores = callee(batch)
             used = [parameter for parameter in model.parameters() if parameter.requires_grad]
             results.append([scores, *torch.autograd.grad(scores.square().sum(), used, materialize_grads=True)])
-        for plain, other in zip(*results, strict=True):
-            torch.testing.assert_close(other, plain)
+        torch.testing.assert_close(*results)
 
 
 def test_scores_need_no_compiler():

@@ -121,21 +121,15 @@ def test_large_files_are_on_disk_where_they_can_be(tmp_path, monkeypatch):
     assert not build.is_on_disk(config, "auto", {}), "a task of another package"
 
 
-def test_columns_are_written_once(tmp_path, monkeypatch):
-    config = small_config(tmp_path)
-    start(config, 0, tmp_path, columns="disk", quiet=True)
-    monkeypatch.setattr(stored_set, "write", None)
-    start(config, 1, tmp_path, columns="disk", quiet=True)
-    with pytest.raises(TypeError):
-        start(plain_data.override(config, ["data.max_depth=2"]), 2, tmp_path, columns="disk", quiet=True)
-
-
-def test_columns_of_a_file_that_has_changed_are_replaced(tmp_path):
+def test_columns_are_written_once_and_those_of_a_file_that_has_changed_replaced(tmp_path, monkeypatch):
     rng, model = random.Random(1), model_of()
     examples = [Example(random_equation(rng, 2), 1, str(i)) for i in range(6)]
     first, other = stored(model, examples, tmp_path), stored(model, examples, tmp_path, selection=[3])
     folder = tmp_path / "train.jsonl.columns"
     assert len(list(folder.iterdir())) == 2 and len(first) == len(other)
+    with monkeypatch.context() as patch:
+        patch.setattr(stored_set, "write", None)  # they are written once
+        assert len(stored(model, examples, tmp_path)) == 6
     (folder / ".killed").mkdir()
     (folder / ".killed" / "keys.bin").write_bytes(b"...")
     assert len(stored(model, examples[:4], tmp_path)) == 4
@@ -151,8 +145,7 @@ def test_columns_of_a_file_that_has_changed_are_replaced(tmp_path):
 def test_what_cannot_be_on_disk_is_said(tmp_path, monkeypatch):
     rng, model = random.Random(1), model_of()
     examples = [Example(random_equation(rng, 2), 1, str(i)) for i in range(6)]
-    with pytest.raises(DataError, match="occurs twice"):
-        stored(model, [*examples, Example(examples[0].equation, 1, "3")], tmp_path)
+    assert_raises(DataError, "occurs twice", stored, model, [*examples, Example(examples[0].equation, 1, "3")], tmp_path)
     assert not [*(tmp_path / "train.jsonl.columns").iterdir()]
     (tmp_path / "other.jsonl.columns").write_text("")
     (tmp_path / "train.jsonl").rename(tmp_path / "other.jsonl")

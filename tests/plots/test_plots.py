@@ -9,13 +9,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from each_case import assert_each
+from each_case import assert_raises, cases
 from small_runs import small_config
 from tables import table_of
 
-from dgl_treestack import cells, plain_data, plots
+from dgl_treestack import Run, cells, plain_data, plots
 from dgl_treestack.data import records
-from dgl_treestack.errors import ConfigurationError, DataError, TreestackError
+from dgl_treestack.errors import ConfigurationError, DataError
 from dgl_treestack.generate.presets.paper import COUNTS
 from dgl_treestack.generate.production import read_manifest
 from dgl_treestack.plots import _style, audit, completion, confusion, depth, epochs, equations, learning_curve, usage
@@ -23,7 +23,6 @@ from dgl_treestack.results import archive, report, run_result
 from dgl_treestack.results.metrics import METRICS
 from dgl_treestack.results.run_result import read
 from dgl_treestack.runs import configuration
-from dgl_treestack.runs.run import Run
 from dgl_treestack.sequence import encoders
 
 CHANCE = _style.MAJORITY["label"]
@@ -251,8 +250,7 @@ def test_table(folders):
     assert "| f1 | 2 |" in report.markdown(single)
     small, _ = csv.DictReader(io.StringIO(report.csv(rows)))
     assert float(small["validation"]) == rows[0]["validation"][0] and {"validation sd", "seeds"} <= small.keys()
-    with pytest.raises(ConfigurationError, match="Unknown metric 'acuracy'"):
-        report.tabulate(folders, "acuracy")
+    assert_raises(ConfigurationError, "Unknown metric 'acuracy'", report.tabulate, folders, "acuracy")
 
 
 def test_a_table_on_other_data_says_how_models_differ(folders, tmp_path, treestack):
@@ -276,8 +274,7 @@ def test_a_table_on_other_data_says_how_models_differ(folders, tmp_path, treesta
     same, other = (read(folders[0], str(tmp_path / f"{name}.jsonl")).about["checksums"] for name in ("same", "other"))
     assert same == other
     (tmp_path / "other.jsonl").unlink()
-    with pytest.raises(DataError, match="evaluate it on the file"):
-        plots.plot("depth", folders, tmp_path / "a.svg", on="nowhere.jsonl")
+    assert_raises(DataError, "evaluate it on the file", plots.plot, "depth", folders, tmp_path / "a.svg", on="nowhere.jsonl")
     assert plots.plot("depth", folders, tmp_path / "a.svg", on=str(tmp_path / "other.jsonl"))
 
 
@@ -286,8 +283,7 @@ def test_only_answers_to_the_same_trees_are_compared(folders, tmp_path):
         (tmp_path / "changed.jsonl").write_text(text)
         Run.open(folder).write_records(str(tmp_path / "changed.jsonl"), read(folder).of("test").drop("set"))
     runs = [read(folder, str(tmp_path / "changed.jsonl")) for folder in folders]
-    with pytest.raises(DataError, match="small-2: Its records are of other files than those of"):
-        report.answers_of_runs(runs)
+    assert_raises(DataError, "small-2: Its records are of other files than those of", report.answers_of_runs, runs)
     names = [str(tmp_path / name) for name in ("a.jsonl", "b.jsonl")]
     for name in names:
         Path(name).write_text(name)
@@ -297,47 +293,30 @@ def test_only_answers_to_the_same_trees_are_compared(folders, tmp_path):
     assert set(result.of("test")["file"]) == set(names) and len(set(result.about["checksums"])) == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "count", "suffix", "message"),
-    [
-        ("dept", 1, "svg", "Did you mean 'depth'"),
-        ("depth", 1, "pdf", "SVG and PNG"),
-        ("depth", 0, "svg", "at least one run"),
-        ("depth", 2, "svg", "given twice"),
-        ("confusion", 1, "svg", "no labels and answers that are classes"),
-    ],
+@cases(
+    ("dept", 1, "svg", "Did you mean 'depth'"),
+    ("depth", 1, "pdf", "SVG and PNG"),
+    ("depth", 0, "svg", "at least one run"),
+    ("depth", 2, "svg", "given twice"),
+    ("confusion", 1, "svg", "no labels and answers that are classes"),
 )
 def test_errors(tmp_path, folders, name, count, suffix, message):
-    with pytest.raises((ConfigurationError, DataError), match=message):
-        plots.plot(name, folders[:1] * count, tmp_path / f"a.{suffix}")
+    assert_raises((ConfigurationError, DataError), message, plots.plot, name, folders[:1] * count, tmp_path / f"a.{suffix}")
 
 
-def test_damaged_folders_are_one_error(folders, tmp_path):
-    def check(name, content, kind=TreestackError, message=None, make=report.tabulate):
+def test_incomplete_folders_are_one_error(folders):
+    """Damaged ones are a campaign of `fuzz`."""
+    other = configuration.dump(plain_data.override(configuration.load(folders[0] / "config.toml"), ["schedule.epochs=99"]))
+    for name, content, message, make in (
+        ("records/sources.json", None, "no records of", report.tabulate),
+        ("config.toml", other, "but differs", report.tabulate),
+        ("environment.json", '{"seed": 0}', "how many equations", lambda of: learning_curve.draw([read(of[0])])),
+    ):
         path = folders[0] / name
         whole = path.read_bytes()
-        path.unlink() if content is None else path.write_bytes(content)
-        with pytest.raises(kind, match=message):
-            make(folders)
+        path.unlink() if content is None else path.write_text(content)
+        assert_raises(DataError, message, make, folders)
         path.write_bytes(whole)
-
-    names = ("metrics.jsonl", "environment.json", "records/sources.json", "records/test.parquet")
-    contents = (b'{"epoch": 1', b"5\n", b"\xff\xfe", b'{"a": 1}\n')
-    cases = [(f"{name}: {content}", name, content) for name in names for content in contents]
-    other = configuration.dump(plain_data.override(configuration.load(folders[0] / "config.toml"), ["schedule.epochs=99"]))
-    cases += [
-        ("no records", "records/sources.json", None, DataError, "no records of"),
-        (
-            "no size",
-            "environment.json",
-            b'{"seed": 0}',
-            DataError,
-            "how many equations",
-            lambda folders: learning_curve.draw([read(folders[0])]),
-        ),
-        ("two configurations of a name", "config.toml", other.encode(), DataError, "but differs"),
-    ]
-    assert_each(check, cases)
 
 
 def test_runs_with_other_depths_are_drawn_where_they_overlap(folders, tmp_path, caplog):
@@ -349,8 +328,7 @@ def test_runs_with_other_depths_are_drawn_where_they_overlap(folders, tmp_path, 
     lines = {line.get_label(): list(line.get_xdata()) for line in axes.get_lines()}
     assert (lines["Tree-SMU, small (3 seeds)"], lines["Tree-SMU, other (3 seeds)"]) == ([3, 4, 5], [1, 2, 3, 4, 5])
     records.write(path, records.read(path)[:20])
-    with pytest.raises(DataError, match="30 trees"):
-        depth.draw([read(folders[0])])
+    assert_raises(DataError, "30 trees", depth.draw, [read(folders[0])])
     for folder in folders[1:3]:  # whose test sets lie within the training depths
         path = folder / "records" / "test.parquet"
         records.write(path, records.read(path).filter(pl.col("depth") <= 3))

@@ -11,20 +11,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from each_case import assert_raises, cases
 from every_cell import assert_same_gradients, batch_of, gradients, make, needs_compiler
 from small_runs import assert_same_when_stopped, small_config
 
-from dgl_treestack import _torch, cells
+from dgl_treestack import Equation, Example, Run, _torch, cells
 from dgl_treestack.cells.tree_rnn import TreeRNN
-from dgl_treestack.data.formats import Example
 from dgl_treestack.data.vocabulary import PRESETS
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.expression import Equation
 from dgl_treestack.propagate import Options, draw_noise, propagate, set_threads
 from dgl_treestack.propagate.compiled import cache as disk
 from dgl_treestack.propagate.compiled import kernels, library
 from dgl_treestack.propagate.compiled.traced import Form, TracedStep
-from dgl_treestack.runs.run import Run, build_model
+from dgl_treestack.runs.run import build_model
 from dgl_treestack.training import engine
 from dgl_treestack.training.start import start
 from dgl_treestack.training.trees import TreeObjective
@@ -96,14 +95,11 @@ def test_a_compiled_run_resumes_compiled_to_the_same_numbers(tmp_path):
 
 
 @built
-@pytest.mark.parametrize(
-    ("name", "notes", "others"),
-    [
-        ("package", False, [{"normalise": "none"}]),  # without cache entries it is traced again, and its code is found
-        ("trace", True, [{"normalise": "none"}, {"activation": "sigmoid"}, {"noop": False}]),
-    ],
+@cases(
+    ("package", False, [{"normalise": "none"}]),  # without cache entries it is traced again, and its code is found
+    ("trace", True, [{"normalise": "none"}, {"activation": "sigmoid"}, {"noop": False}]),
 )
-def test_a_kernel_is_built_and_traced_once(name, notes, others, cache, monkeypatch):
+def test_a_kernel_is_built_and_traced_once(cache, monkeypatch, name, notes, others):
     batch = batch_of(BINARY[2])
     first = propagate(batch, smu(), engine="levels/compiled").clone()
     if not notes:
@@ -116,8 +112,7 @@ def test_a_kernel_is_built_and_traced_once(name, notes, others, cache, monkeypat
     monkeypatch.setattr(_torch, name, refuse)
     assert torch.equal(propagate(batch, smu(), engine="levels/compiled"), first)
     for changed in others:
-        with pytest.raises(AssertionError, match="made again"):
-            propagate(batch, smu(**changed), engine="levels/compiled")
+        assert_raises(AssertionError, "made again", propagate, batch, smu(**changed), engine="levels/compiled")
 
 
 @built
@@ -181,19 +176,16 @@ def test_a_folder_that_others_can_write_to_is_refused(place, mode):
 def test_a_folder_of_others_or_below_one_of_theirs_is_refused(place, monkeypatch):
     assert disk.folder() == place and stat.S_IMODE(place.stat().st_mode) == 0o700
     place.parent.chmod(0o777)
-    with pytest.raises(ConfigurationError, match="can be replaced by others"):
-        disk.folder()
+    assert_raises(ConfigurationError, "can be replaced by others", disk.folder)
     place.parent.chmod(0o1777)  # as /tmp: others cannot rename what is not theirs
     assert disk.folder() == place
     place.parent.chmod(0o770)
     assert disk.folder() == place, "the primary group is the user's own"
     monkeypatch.setattr(os, "getegid", lambda: place.stat().st_gid + 1)
     if place.stat().st_gid:  # that of root is not a group of others
-        with pytest.raises(ConfigurationError, match="can be replaced by others"):
-            disk.folder()
+        assert_raises(ConfigurationError, "can be replaced by others", disk.folder)
     monkeypatch.setattr(os, "geteuid", lambda: place.stat().st_uid + 1)
-    with pytest.raises(ConfigurationError, match="belongs to another user"):
-        disk.folder()
+    assert_raises(ConfigurationError, "belongs to another user", disk.folder)
 
 
 @pytest.fixture
@@ -324,8 +316,7 @@ def test_the_engine_of_a_run_is_chosen_once_and_native_code_with_other_numbers_i
     assert choose({"kernels": "compiled"}) == "levels/compiled"
     wrong_by = 1.01
     assert choose(schedule=long) == "levels"
-    with pytest.raises(ConfigurationError, match=r"TreeSMU cannot be compiled \(native code gives other gradients\)"):
-        choose(compile="on")
+    assert_raises(ConfigurationError, r"TreeSMU cannot be compiled \(native code gives other gradients\)", choose, compile="on")
 
 
 @pytest.mark.usefixtures("asked_anew")

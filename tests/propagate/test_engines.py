@@ -1,31 +1,15 @@
+import every_cell
 import pytest
 import torch
-from every_cell import (
-    FORM_OF_EACH,
-    HIDDEN,
-    IN_EACH_FORM,
-    OF_EACH_KIND,
-    VOCABULARY,
-    assert_same_gradients,
-    batch_of,
-    every_engine,
-    every_model,
-    gradients,
-    if_traced,
-    make,
-    needs_compiler,
-    some_batch,
-    traced,
-)
+from each_case import assert_raises, cases
+from every_cell import IN_EACH_FORM, VOCABULARY, assert_same_gradients, batch_of, make, needs_compiler, some_batch, traced
 
-from dgl_treestack import cells
+from dgl_treestack import MATH, Expression, Operator, Signature, cells
 from dgl_treestack.cells.tree_rnn import TreeRNN
 from dgl_treestack.data import graph
 from dgl_treestack.data.forest import columns
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.expression import Expression
-from dgl_treestack.expression.operators import MATH, Operator, Signature
-from dgl_treestack.propagate import Noise, Options, States, draw_noise, propagate
+from dgl_treestack.propagate import Noise, Options, States, draw_noise, propagate, topo
 from dgl_treestack.propagate.compiled import kernels
 from dgl_treestack.propagate.compiled.stepper import CompiledStepper
 from dgl_treestack.propagate.levels import linear_maps
@@ -34,28 +18,24 @@ from dgl_treestack.propagate.levels.plan import make_plan
 from dgl_treestack.propagate.levels.sweep import Arena, Work, sweep
 
 
-@every_engine
+@every_cell.every_engine
 def test_states_stay_on_the_graph_and_nothing_else_does(engine):
     cell, batch = make("tree_smu", stack_size=2), batch_of("x")
     before = set(batch.ndata), set(batch.edata)
-    assert propagate(batch, cell, engine=engine).shape == (1, HIDDEN)
-    assert batch.ndata["stack"].shape == (1, 2 * HIDDEN)
+    assert propagate(batch, cell, engine=engine).shape == (1, every_cell.HIDDEN)
+    assert batch.ndata["stack"].shape == (1, 2 * every_cell.HIDDEN)
     assert (set(batch.ndata) - {"h", "stack"}, set(batch.edata)) == before
-    with pytest.raises(ConfigurationError, match="Unknown engine 'fast'"):
-        propagate(batch, cell, engine="fast")
+    assert_raises(ConfigurationError, "Unknown engine 'fast'", propagate, batch, cell, engine="fast")
 
 
-@every_engine
-@pytest.mark.parametrize(
-    ("returned", "message"),
-    [
-        (lambda h: ({"h": h[:, :2]}, {}), r"Broken returned 'h' of shape \(\d, 2\); its fields promise \(\d, 3\)"),
-        (lambda h: ({}, {}), r"Broken returned the fields \[\]; it has declared \['h'\]"),
-        (lambda h: ({"h": h, "c": h}, {}), r"the fields \['h', 'c'\]; it has declared \['h'\]"),
-        (lambda h: ({"h": h}, {"gate": h}), r"Broken returned the signals \['gate'\]; it has declared \['share'\]"),
-        (lambda h: ({"h": h}, {"share": h}), r"Broken returned the signal 'share' of shape \(\d, 3\); declared is \(2,\)"),
-        (lambda h: {"h": h}, r"Broken returned a dict, not two dictionaries: state, and signals \(\{\} for none\)"),
-    ],
+@every_cell.every_engine
+@cases(
+    (lambda h: ({"h": h[:, :2]}, {}), r"Broken returned 'h' of shape \(\d, 2\); its fields promise \(\d, 3\)"),
+    (lambda h: ({}, {}), r"Broken returned the fields \[\]; it has declared \['h'\]"),
+    (lambda h: ({"h": h, "c": h}, {}), r"the fields \['h', 'c'\]; it has declared \['h'\]"),
+    (lambda h: ({"h": h}, {"gate": h}), r"Broken returned the signals \['gate'\]; it has declared \['share'\]"),
+    (lambda h: ({"h": h}, {"share": h}), r"Broken returned the signal 'share' of shape \(\d, 3\); declared is \(2,\)"),
+    (lambda h: {"h": h}, r"Broken returned a dict, not two dictionaries: state, and signals \(\{\} for none\)"),
 )
 def test_a_cell_that_breaks_its_promise_is_named(engine, returned, message):
     class Broken(cells.Cell):
@@ -72,15 +52,14 @@ def test_a_cell_that_breaks_its_promise_is_named(engine, returned, message):
         propagate(batch, make(Broken, signature=signature, hidden=3), engine=engine, signature=signature)
 
 
-@every_engine
+@every_cell.every_engine
 def test_a_cell_without_what_it_asks_for_is_named(engine):
     class Misspelt(TreeRNN):
         def node(self, ops, children, inputs, noise):
             return {"h": ops.linear("stat", self.join(children["h"]))}, {}
 
     batch = batch_of("sin(x)")
-    with pytest.raises(KeyError, match=r"Unknown product 'stat'\. Did you mean 'state'"):
-        propagate(batch, make(Misspelt), engine=engine)
+    assert_raises(KeyError, r"Unknown product 'stat'\. Did you mean 'state'", propagate, batch, make(Misspelt), engine=engine)
 
     class WithoutH(TreeRNN):
         def __init__(self, *sizes, **common):
@@ -94,14 +73,12 @@ def test_a_cell_without_what_it_asks_for_is_named(engine):
 
     with pytest.raises(ConfigurationError, match=r"'WithoutNoise' declares no noise, so that dropout = 0\.3 has no effect"):
         make(WithoutNoise, dropout=0.3)
-    with pytest.raises(ConfigurationError, match=r"The fields of 'WithoutH' are .*; tasks read 'h', which must be"):
-        make(WithoutH)
+    assert_raises(ConfigurationError, r"The fields of 'WithoutH' are .*; tasks read 'h', which must be", make, WithoutH)
 
 
-@pytest.mark.parametrize(
-    ("name", "form", "engine"),
-    [*((*case, "levels") for case in IN_EACH_FORM)]
-    + [pytest.param(*case, "levels/traced", marks=if_traced) for case in FORM_OF_EACH],
+@cases(
+    *((*case, "levels") for case in IN_EACH_FORM),
+    *(pytest.param(*case, "levels/traced", marks=every_cell.if_traced) for case in every_cell.FORM_OF_EACH),
 )
 def test_levels_has_the_gradients_of_topo(name, form, engine):
     """With sharing and without, dropout and external input, signals and none, batches of changing size, steps recorded or taken
@@ -117,12 +94,11 @@ def test_levels_has_the_gradients_of_topo(name, form, engine):
         assert_same_gradients(external, batch, engine, noise, signals, options=options)
 
 
-@pytest.mark.parametrize(
-    ("name", "form", "limits"),
-    [*((*case, (2**13, 4, 2**14)) for case in IN_EACH_FORM)]
-    + [pytest.param(name, "nary", (0, 2, 0), marks=pytest.mark.slow) for name in OF_EACH_KIND],
+@cases(
+    *((*case, (2**13, 4, 2**14)) for case in IN_EACH_FORM),
+    *(pytest.param(name, "nary", (0, 2, 0), marks=pytest.mark.slow) for name in every_cell.OF_EACH_KIND),
 )
-def test_grouped_products_have_the_gradients_of_topo(name, form, limits, monkeypatch):
+def test_grouped_products_have_the_gradients_of_topo(monkeypatch, name, form, limits):
     """Those of a GPU, in one batched product per frontier; with the second limits some are too sparse and computed apart."""
     for limit, value in zip(("PADDED_ROWS", "PADDED_TIMES", "GROUPED_ROWS"), limits, strict=True):
         monkeypatch.setattr(linear_maps, limit, value)
@@ -135,7 +111,7 @@ def test_grouped_products_have_the_gradients_of_topo(name, form, limits, monkeyp
 def test_products_of_another_dtype(dtype, tolerance):
     """BLAS does not know bfloat16, which has two digits: its products are torch's, as on other devices."""
     cell, batch = make("mtree_lstm_stack").to(dtype).train(), some_batch()
-    wanted, actual = (gradients(cell, batch, engine, None, ()) for engine in ("levels", "levels/traced"))
+    wanted, actual = (every_cell.gradients(cell, batch, engine, None, ()) for engine in ("levels", "levels/traced"))
     assert {name for name, one in wanted.items() if one is None} == {name for name, one in actual.items() if one is None}
     for name, gradient in wanted.items():
         if gradient is not None:
@@ -143,14 +119,12 @@ def test_products_of_another_dtype(dtype, tolerance):
 
 
 @needs_compiler
-def test_a_bias_of_another_dtype_is_an_error():
-    """And no writing beyond the end of what there is."""
+def test_a_bias_of_another_dtype_is_an_error_and_no_writing_beyond_the_end():
     cell, batch = make("tree_lstm").float(), some_batch()
     for name, parameter in cell.products.named_parameters():
         if "bias" in name:
             parameter.data = parameter.data.double()
-    with pytest.raises(RuntimeError, match="weight and bias are of different types"):
-        propagate(batch, cell, engine="levels/traced")
+    assert_raises(RuntimeError, "weight and bias are of different types", propagate, batch, cell, engine="levels/traced")
 
 
 class WithModules(cells.Cell):
@@ -214,7 +188,7 @@ def penalty(cell, batch, engine, parameters, readout):
 @pytest.mark.parametrize("asked_for", ["backward", "grad of all parameters", "grad of those after the sweep"])
 def test_second_derivatives_are_an_error_however_they_are_asked_for(engine, asked_for):
     cell, batch = make("tree_smu").train(), some_batch()
-    readout = torch.nn.Linear(HIDDEN, 1).double()
+    readout = torch.nn.Linear(every_cell.HIDDEN, 1).double()
     parameters = [*cell.parameters(), *readout.parameters()]
     sources = parameters if asked_for.endswith("all parameters") else list(readout.parameters())
     wanted = torch.autograd.grad(penalty(cell, batch, "topo", parameters, readout), sources, allow_unused=True)
@@ -295,7 +269,7 @@ def test_equal_subtrees_share_a_row_and_only_they():
 
 
 @pytest.mark.parametrize("engine", ["levels", traced])
-@every_model
+@every_cell.every_model
 def test_the_sweep_is_of_any_device_and_never_waits_for_it(name, engine):
     """On the device `meta`, which has shapes and no numbers: a tensor left on the CPU, or a number asked for, is an error."""
     cell = make(name).to("meta").train()
@@ -319,3 +293,28 @@ def test_masks_of_equal_subtrees_are_equal_only_if_asked_for():
         factors = draw_noise(cell, batch, torch.Generator().manual_seed(0), per_subtree=per_subtree)["u"]
         first = torch.stack([factors[(number == n).nonzero()[0, 0]] for n in number.tolist()])
         assert torch.equal(first, factors) == per_subtree
+
+
+def numbers(batch, cell, noise, signals):
+    """States, signals and gradients by `topo`."""
+    batch = batch.clone()
+    batch.ndata["input"].requires_grad_()
+    propagate(batch, cell, engine="topo", noise=noise, signals=signals)
+    outputs = [batch.ndata[name] for name in (*cell.fields, *(f"signal/{name}" for name in signals))]
+    loss = sum(torch.tanh(output).sum() for output in outputs)
+    gradients = torch.autograd.grad(loss, [*cell.parameters(), batch.ndata["input"]], allow_unused=True)
+    return [*outputs, *gradients]
+
+
+@every_cell.every_model_in_each_form
+def test_gathered_frontiers_have_the_bits_of_dgl(name, form, monkeypatch):
+    """Of `topo` for a cell on a GPU: frontiers from DGL on the CPU, features gathered on the cell's device, here the CPU."""
+    cell, batch = make(name, input_size=2, dropout=0.3, form=form).train(), some_batch(5, external=2)
+    noise = draw_noise(cell, batch, torch.Generator().manual_seed(5))
+    for given in (batch, batch.int()):
+        wanted = numbers(given, cell, noise, [*cell.signals])
+        with monkeypatch.context() as patch:
+            patch.setattr(topo, "by_dgl", topo.by_frontier)
+            actual = numbers(given, cell, noise, [*cell.signals])
+        assert [part is None for part in wanted] == [part is None for part in actual]
+        assert all(torch.equal(*pair) for pair in zip(wanted, actual, strict=True) if pair[0] is not None)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from each_case import cases
 from every_cell import VOCABULARY, make
 from trees import random_equation
 
@@ -54,14 +55,11 @@ def close(actual, expected):
 
 
 @inside
-@pytest.mark.parametrize(
-    ("width", "columns", "length", "repeats", "dtype"),
-    [
-        (64, 96, 24, 1, torch.float32),
-        (50, 70, 8, 3, torch.float32),
-        (7, 33, 72, 1, torch.float64),
-        (50, 50, 40, 1, torch.float64),
-    ],
+@cases(
+    (64, 96, 24, 1, torch.float32),
+    (50, 70, 8, 3, torch.float32),
+    (7, 33, 72, 1, torch.float64),
+    (50, 50, 40, 1, torch.float64),
 )
 def test_kernels_are_products(kernels, width, columns, length, repeats, dtype):
     """Of the maps 2, 0 and 3 of four, one and several rows per node, with the children's rows gathered and without."""
@@ -123,8 +121,7 @@ def test_a_step_with_kernels_is_that_of_levels(kernels):
     for states in (compute_static(static, cell), compute(sources[0], cell)):
         h = states.of("h", torch.arange(sources[0].num_nodes()))
         results.append([h, *torch.autograd.grad(h.sin().sum(), [*cell.parameters()])])
-    for actual, expected in zip(*results, strict=True):
-        torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(*results, rtol=1e-12, atol=1e-12)
 
 
 @inside

@@ -8,11 +8,9 @@ from every_cell import FORM_OF_EACH, MODELS, OF_EACH_KIND, VOCABULARY, every_mod
 from tape import Tape
 from trees import UNARY, random_equation, random_tree
 
+from dgl_treestack import MATH, Expression, Operator, Signature, Vocabulary
 from dgl_treestack.data import graph
 from dgl_treestack.data.forest import columns
-from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.expression import Expression
-from dgl_treestack.expression.operators import MATH, Operator, Signature
 from dgl_treestack.plain_data import settings_of
 from dgl_treestack.propagate import Noise, compute, compute_static, draw_noise
 from dgl_treestack.propagate.compiled.fused import inductor

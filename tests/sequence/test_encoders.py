@@ -1,36 +1,30 @@
 """Encoders: prefix tokens and paths in trees against plain recursion, the codes of positions, and training."""
 
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from small_runs import assert_same_when_stopped, small_config
+from each_case import assert_raises
 from stack_rnn_golden import GOLDEN
 from trees import random_equation
 
-from dgl_treestack import MATH, Equation, Example, Model, Run, Vocabulary
+from dgl_treestack import MATH, Equation, Example, Expression, Model, Operator, Signature, Vocabulary
 from dgl_treestack.data import graph
 from dgl_treestack.data.forest import columns
 from dgl_treestack.data.formats import read_examples
 from dgl_treestack.errors import ConfigurationError, GraphError
-from dgl_treestack.expression import Expression
-from dgl_treestack.expression.operators import Operator, Signature
 from dgl_treestack.inspection import traces
 from dgl_treestack.sequence import _tokens as tokens
 from dgl_treestack.sequence import encoders
 from dgl_treestack.sequence.recurrent_encoder import WIDE
 from dgl_treestack.sequence.transformer_encoder import BranchCode, sinusoidal
-from dgl_treestack.training.trees import TreeObjective
 
 CANONICAL = Vocabulary.preset("canonical")
 SIGNS = len(CANONICAL) + len(MATH.operators)
-SIZES = {
-    "tree_transformer": 64,
-    "transformer": 8,
-    **dict.fromkeys(("rotary_transformer", "looped_transformer", "neural_data_router"), 8),
-}
+SIZES = dict.fromkeys(("transformer", "rotary_transformer", "looped_transformer", "neural_data_router"), 8)
+SIZES["tree_transformer"] = 64
+WORDS, ANY = Vocabulary.of_words("abc"), Signature("s", (Operator("join", None),), words=True, classes=("a", "b"))
 SIZED = [*((name, SIZES.get(name, 6)) for name in encoders.encoders()), ("lstm", WIDE)]
 
 
@@ -115,34 +109,27 @@ def test_sides_do_not_see_each_other_nor_padding(name, hidden):
 
 
 @pytest.mark.parametrize("name, hidden", SIZED)
-def test_all_subtrees_are_read_in_groups_of_similar_size(name, hidden, monkeypatch):
+def test_all_subtrees_are_read_in_groups_of_similar_size(name, hidden, noted):
     trees = some()
     encoder = encoders.build(name, len(CANONICAL), len(MATH.operators), hidden).double().eval()
     encoder.reset_parameters(torch.Generator().manual_seed(0))
     batch = graph.from_expressions(trees, CANONICAL)
-    padded, encode = [], encoder.encode
-
-    def noted(trees):
-        padded.append((len(trees.roots) * trees.size[trees.roots].max(), trees.size[trees.roots].sum()))
-        return encode(trees)
-
-    monkeypatch.setattr(encoder, "encode", noted)
+    sizes = noted(encoder, "encode", lambda _, read: read.size[read.roots])
     nodes = torch.arange(batch.num_nodes())
     vectors = encoder(batch, nodes)
-    assert len(padded) > 1 and all(read < 4 * real for read, real in padded)
+    assert len(sizes) > 1 and all(len(of_group) * of_group.max() < 4 * of_group.sum() for of_group in sizes)
     some_nodes = nodes[::5]
     one_at_a_time = torch.stack([encoder(batch, node[None])[0] for node in some_nodes])
     torch.testing.assert_close(vectors[some_nodes], one_at_a_time)
 
 
-def test_equal_sides_are_read_once_unless_dropout_makes_them_differ(monkeypatch):
+def test_equal_sides_are_read_once_unless_dropout_makes_them_differ(noted):
     model = Model.build("lstm", 6, CANONICAL, ["verification"], dropout=0.3, seed=0)
     sides = [tree.left for tree in some(3)]
     pairs = [Equation.of(sides[a], sides[b]) for a, b in ((0, 1), (0, 2), (1, 2), (0, 1))]
     dataset = model.prepare([Example(tree, 1, str(i)) for i, tree in enumerate(pairs)])
     alone = torch.cat([model.eval()(dataset.batch(np.array([i]))) for i in range(4)])
-    read, encode = [], type(model.cell).encode
-    monkeypatch.setattr(type(model.cell), "encode", lambda cell, trees: read.append(len(trees.roots)) or encode(cell, trees))
+    read = noted(type(model.cell), "encode", lambda _, __, trees: len(trees.roots))
     together = model(dataset.batch(np.arange(4)))
     torch.testing.assert_close(together, alone)
     model.train()(dataset.batch(np.arange(4)))
@@ -269,26 +256,19 @@ def test_the_gate_of_a_router_begins_closed():
     assert (layer.gate[-1].bias == -3).all() and layer.alpha.item() == pytest.approx(2**-0.5) and layer.beta == 1
 
 
-def test_arguments_beyond_the_last_position_share_its_edges():
-    words, signature = Vocabulary.of_words("abc"), Signature("s", (Operator("join", None),), words=True, classes=("a", "b"))
-    trees = [
-        Expression.node("join", *(Expression.leaf("Word", word, signature) for word in text)) for text in ("abc", "acb", "bac")
-    ]
+def test_children_beyond_what_an_encoder_has_share_an_edge_or_are_refused():
+    trees = [Expression.node("join", *(Expression.leaf("Word", word, ANY) for word in text)) for text in ("abc", "acb", "bac")]
     for positions, same in ((2, [True, False]), (3, [False, False])):
-        model = Model.build("gated_graph", 5, words, ["classification"], signature, positions=positions, seed=0)
+        model = Model.build("gated_graph", 5, WORDS, ["classification"], ANY, positions=positions, seed=0)
         scores = model.score(trees)
         assert [torch.allclose(scores[0], other) for other in scores[1:]] == same
+    model = Model.build("tree_transformer", 64, WORDS, ["classification"], ANY, seed=0)
+    assert_raises(GraphError, "more children than 2", model.score, trees[0])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", encoders.encoders())
-def test_a_run_stopped_and_resumed_equals_one_never_stopped(name, tmp_path):
-    config = small_config(tmp_path, model={"name": name, "hidden": SIZES.get(name, 6), "dropout": 0.1})
-    for path in config.data.files:  # 1.29 has no token
-        Path(path).write_text(Path(path).read_text().replace("1.29", "2"))
-    assert_same_when_stopped(config, TreeObjective, [(7,)], tmp_path)
-    with pytest.raises(ConfigurationError, match="needs a tree model"):
-        traces.make(Run(tmp_path / "whole" / "small-0"), [Example(Equation.parse("x = x"), 1, "a")])
+def test_states_of_nodes_are_those_of_tree_models_alone(tmp_path):
+    run = Model.build("lstm", 6, CANONICAL, seed=0).save(tmp_path / "run")
+    assert_raises(ConfigurationError, "needs a tree model", traces.make, run, [Example(Equation.parse("x = x"), 1, "a")])
 
 
 @pytest.mark.slow
@@ -307,11 +287,3 @@ def test_a_few_epochs_bring_it_away_from_chance(name):
     (batch,) = model.eval().prepare(examples).batches(60)
     right = model.correct(model(batch), batch).float().mean()
     assert np.mean([example.label for example in examples]) == 0.5 and right > 0.8
-
-
-def test_a_node_with_more_children_than_a_tree_transformer_has_branches():
-    words, signature = Vocabulary.of_words("abc"), Signature("s", (Operator("join", None),), words=True, classes=("a", "b"))
-    tree = Expression.node("join", *(Expression.leaf("Word", word, signature) for word in "abc"))
-    model = Model.build("tree_transformer", 64, words, ["classification"], signature, seed=0)
-    with pytest.raises(GraphError, match="more children than 2"):
-        model.score(tree)

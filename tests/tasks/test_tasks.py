@@ -11,7 +11,7 @@ from each_case import assert_raises, cases
 from small_runs import film_config
 from torch.nn import functional
 
-from dgl_treestack import Equation, Example, Expression, Model, Run, TreeDataset, Vocabulary
+from dgl_treestack import Equation, Example, Expression, Model, TreeDataset, Vocabulary, plain_data
 from dgl_treestack.data import formats, graph
 from dgl_treestack.data.formats.example import read_tree
 from dgl_treestack.data.records import accuracy
@@ -267,8 +267,7 @@ def test_regression():
     near = torch.tensor([1.9, 0.0], dtype=torch.float64)
     assert model.correct(near, batch).tolist() == [1, 0] and model.correct(near + 0.2, batch).tolist() == [0, 0]
     message = "file:3: The label 'good' is the name of a class, and the task 'regression' needs numbers"
-    with pytest.raises(DataError, match=message):
-        head.prepare(Example(Expression.parse("c", SUMS), "good", source="file:3"))
+    assert_raises(DataError, message, head.prepare, Example(Expression.parse("c", SUMS), "good", source="file:3"))
     assert_raises(ConfigurationError, "The labels of the language 'phrases' are no numbers", model_of, "regression", PHRASES)
     assert_raises(ConfigurationError, "has no classes", model_of, "classification", SUMS)
 
@@ -278,23 +277,15 @@ def test_a_regression_run_keeps_the_epoch_of_the_smallest_loss(tmp_path, monkeyp
     tmp_path.joinpath("sums.toml").write_text('classes = "numbers"\n[operators]\nplus = 2\n')
     lines = [f"{a + b}\t(plus {a} {b})" for a in range(4) for b in range(4)]
     tmp_path.joinpath("sums.tsv").write_text("\n".join(lines) + "\n")
-    tmp_path.joinpath("run.toml").write_text(
-        """
-name = "sums"
-batch_size = 4
-model = { name = "tree_lstm", hidden = 8, vocabulary = "train", tasks = ["regression"] }
-data = { language = "sums.toml", train = ["sums.tsv"], validation = ["sums.tsv"], test = ["sums.tsv"] }
-optimizer = { learning_rate = 0.05 }
-schedule = { epochs = 12 }
-"""
-    )
-    treestack("train", "run.toml", "--quiet")
-    printed = treestack("evaluate", "runs/sums-0", "sums.tsv")
+    files = {part: ["sums.tsv"] for part in ("train", "validation", "test")}
+    changes = ["model.name=tree_lstm", "model.hidden=8", "optimizer.learning_rate=0.05", "schedule.epochs=12"]
+    config = plain_data.override(film_config("regression", language="sums.toml", **files), changes)
+    run = start(config, 0, Path("runs"), quiet=True)
+    printed = treestack("evaluate", run.folder, "sums.tsv")
     assert "R2" in printed and "mean absolute error 0." in printed
-    rows = [json.loads(line) for line in Run("runs/sums-0").metrics.read_text().splitlines()]
-    best = min(rows, key=lambda row: row["validation_loss"])
-    assert Run("runs/sums-0").done.read_text().strip() == f"best epoch {best['epoch']}"
-    result = classification(Run("runs/sums-0").read_records("sums.tsv"))
+    best = min(run.read_metrics(), key=lambda row: row["validation_loss"])
+    assert run.done.read_text().strip() == f"best epoch {best['epoch']}"
+    result = classification(run.read_records("sums.tsv"))
     assert result["R2"] > 80 and result["mean absolute error"] < 1
 
 

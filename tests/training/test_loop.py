@@ -11,23 +11,19 @@ import time
 import numpy as np
 import pytest
 import torch
-from each_case import assert_each
+from each_case import assert_each, assert_raises, cases
 from small_runs import STREAMS, assert_same_when_stopped, contents, go_on, small_config, small_run, write_data
 
-from dgl_treestack import _torch, plain_data
+from dgl_treestack import MATH, Model, Run, TreestackError, Vocabulary, _torch, plain_data
 from dgl_treestack.algorithmic import training as testing
 from dgl_treestack.data import formats, records
-from dgl_treestack.data.vocabulary import Vocabulary
-from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError, TreestackError
-from dgl_treestack.expression.operators import MATH
+from dgl_treestack.errors import CheckpointError, ConfigurationError, DivergenceError
 from dgl_treestack.language.models import LanguageModel
-from dgl_treestack.model.model import Model
 from dgl_treestack.model.signals import NodeSignals
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.results import run_result
 from dgl_treestack.runs import configuration, evaluation
 from dgl_treestack.runs.environment import origin_of
-from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.sequence_configuration import TextConfig
 from dgl_treestack.runs.weights import read_weights, write_weights
 from dgl_treestack.training.objective import Counts
@@ -36,7 +32,7 @@ from dgl_treestack.training.start import prepare, start
 from dgl_treestack.training.trees import TreeObjective
 
 
-def test_a_run_leaves_its_files(tmp_path):
+def test_a_run_leaves_its_files_and_times(tmp_path):
     """The best weights are those of the best epoch; seeds differ and repeat."""
     run = small_run(tmp_path, 3)
     assert run.folder == tmp_path / "small-3"
@@ -59,10 +55,7 @@ def test_a_run_leaves_its_files(tmp_path):
     assert records.accuracy(table.filter(table["depth"] <= 3)) == pytest.approx(best["validation_accuracy"])
     again, other = (start(run.config, seed, tmp_path / "b", quiet=True) for seed in (3, 1))
     assert contents(run.folder) == contents(again.folder) and run.metrics.read_text() != other.metrics.read_text()
-
-
-def test_cpu_time_is_added_up_over_processes(tmp_path):
-    run = small_run(tmp_path)
+    # CPU time is added up over processes
     (times,) = run.read_times()
     assert times["epoch"] == 3 and 0 < times["cpu_seconds"] < 60
     run.done.unlink()
@@ -71,8 +64,7 @@ def test_cpu_time_is_added_up_over_processes(tmp_path):
     seconds = run_result.with_origin(run_result.read(run.folder)).about["cpu_seconds"]
     assert seconds == sum(row["cpu_seconds"] for row in again.read_times())
     run.times.write_text("3")
-    with pytest.raises(CheckpointError, match="only the CPU time is lost"):
-        run.read_times()
+    assert_raises(CheckpointError, "only the CPU time is lost", run.read_times)
 
 
 def test_it_learns(tmp_path):
@@ -83,46 +75,28 @@ def test_it_learns(tmp_path):
     assert rows[-1]["train_accuracy"] > 90
 
 
-def test_every_epoch_has_an_order_and_every_step_a_dropout_of_its_own(tmp_path, monkeypatch):
+def test_every_epoch_has_an_order_and_every_step_a_dropout_of_its_own(tmp_path, noted):
     """With weights that stay, and one equation many times, losses differ by dropout alone."""
-    positions, losses, step = [], [], TreeObjective.step
-
-    def noted(self, batch, *arguments):
-        counts = step(self, batch, *arguments)
-        positions.append(int(batch[1].item()))
-        losses.append(counts.loss_sum)
-        return counts
-
-    monkeypatch.setattr(TreeObjective, "step", noted)
+    steps = noted(TreeObjective, "step", lambda counts, _, batch, *__: (int(batch[1].item()), counts.loss_sum))
     model = {"name": "tree_rnn", "hidden": 16, "dropout": 0.5}
     config = small_config(tmp_path, batch_size=1, optimizer={"learning_rate": 0.0}, model=model)
     (tmp_path / "train.jsonl").write_text("".join(f'{{"id": "{i}", "label": 1, "text": "sin(x) = y"}}\n' for i in range(8)))
     start(config, 0, tmp_path, quiet=True)
+    positions, losses = zip(*steps, strict=True)
     orders = [tuple(order) for order in np.reshape(positions, (3, 8))]
     assert len(set(orders)) == 3 and all(sorted(order) == list(range(8)) for order in orders)
     assert len(set(losses)) == len(losses) == 24
 
 
-def test_subnormal_numbers_are_zero_while_training_and_evaluating_and_only_then(tmp_path, monkeypatch):
-    small, during = torch.tensor(1e-38), []
-
-    def watch(owner, name):
-        method = getattr(owner, name)
-
-        def watched(*arguments, **settings):
-            during.append((name, float(small * 0.1)))
-            return method(*arguments, **settings)
-
-        monkeypatch.setattr(owner, name, watched)
-
-    watch(TreeObjective, "step")
-    watch(Model, "forward")
+def test_subnormal_numbers_are_zero_while_training_and_evaluating_and_only_then(tmp_path, noted):
+    small = torch.tensor(1e-38)
+    steps, forwards = (noted(*of, lambda *_: float(small * 0.1)) for of in ((TreeObjective, "step"), (Model, "forward")))
     config = small_config(tmp_path, schedule={"epochs": 1})
     run = start(config, 0, tmp_path / "runs", quiet=True)
-    assert set(during) == {("step", 0.0), ("forward", 0.0)}
-    during.clear()
+    assert set(steps) == set(forwards) == {0.0}
+    forwards.clear()
     evaluation.answers(run.load_model(), run.load_model().prepare(formats.read_examples(config.data.test[0])))
-    assert during == [("forward", 0.0)] and float(small * 0.1) > 0, "not after the batch"
+    assert forwards == [0.0] and float(small * 0.1) > 0, "not after the batch"
 
     with pytest.raises(ZeroDivisionError), _torch.subnormals_as_zero():
         with _torch.subnormals_as_zero():
@@ -155,8 +129,7 @@ def test_going_on_elsewhere_is_recorded(tmp_path, caplog, change):
     assert again()["resumed"] == [{"epochs": 0, **now}]
 
     run.write_environment({**begun, "resumed": [{"epochs": "three"}]})
-    with pytest.raises(CheckpointError, match=r"a resumption is .*three.* The run is damaged"):
-        run_result.read(run.folder)
+    assert_raises(CheckpointError, r"a resumption is .*three.* The run is damaged", run_result.read, run.folder)
 
 
 def test_numbers_that_are_not_finite_stop_a_training(tmp_path, monkeypatch):
@@ -168,8 +141,7 @@ def test_numbers_that_are_not_finite_stop_a_training(tmp_path, monkeypatch):
     before = table.clone()
     with monkeypatch.context() as patch:
         patch.setattr(torch.nn.utils, "get_total_norm", lambda gradients: torch.tensor(float("inf")))
-        with pytest.raises(DivergenceError, match="its gradient inf"):
-            training.train()
+        assert_raises(DivergenceError, "its gradient inf", training.train)
     assert torch.equal(table, before)
     with torch.no_grad():
         table.fill_(float("nan"))
@@ -179,8 +151,7 @@ def test_numbers_that_are_not_finite_stop_a_training(tmp_path, monkeypatch):
     assert "checkpoint" not in str(caught.value)  # there is none yet
     shutil.rmtree(run.folder)
     config = small_config(tmp_path, batch_size=200, optimizer={"learning_rate": 1e30}, schedule={"epochs": 1})
-    with pytest.raises(DivergenceError, match="The validation loss of small-0 is"):
-        start(config, 0, tmp_path, quiet=True)
+    assert_raises(DivergenceError, "The validation loss of small-0 is", start, config, 0, tmp_path, quiet=True)
     assert not (tmp_path / "small-0" / "DONE").exists()
 
 
@@ -195,14 +166,11 @@ def config_of(kind, folder):
     return STREAMS
 
 
-@pytest.mark.parametrize(
-    ("kind", "owner", "function"),
-    [
-        ("trees", evaluation, "score"),
-        ("trees", evaluation, "answers_on"),
-        ("text", LanguageModel, "perplexity"),
-        ("streams", testing, "share_correct"),
-    ],
+@cases(
+    ("trees", evaluation, "score"),
+    ("trees", evaluation, "answers_on"),
+    ("text", LanguageModel, "perplexity"),
+    ("streams", testing, "share_correct"),
 )
 def test_a_signal_during_validation_or_the_last_evaluation_is_obeyed(tmp_path, kind, owner, function):
     config, real = config_of(kind, tmp_path), getattr(owner, function)
@@ -239,8 +207,7 @@ def test_a_damaged_run_that_goes_on_is_one_error(tmp_path, kind):
     def check(damage, message):
         config = config_of(kind, tmp_path)
         damage(Run(shutil.copytree(whole.folder, tmp_path / "copy" / "small-0", dirs_exist_ok=True)))
-        with pytest.raises(CheckpointError, match=message):
-            start(config, 0, tmp_path / "copy", resume=True, quiet=True)
+        assert_raises(CheckpointError, message, start, config, 0, tmp_path / "copy", resume=True, quiet=True)
 
     assert_each(check, [(name, *case) for name, case in DAMAGES.items()])
 
@@ -250,8 +217,7 @@ def test_data_that_changed_since_is_noticed(tmp_path, kind, file):
     run = start(config_of(kind, tmp_path), 0, tmp_path, quiet=True)
     run.done.unlink()
     (tmp_path / file).write_text((tmp_path / file).read_text() * 2)
-    with pytest.raises(ConfigurationError, match=f"{file} has changed since"):
-        go_on(run)
+    assert_raises(ConfigurationError, f"{file} has changed since", go_on, run)
 
 
 def test_a_start_that_fails_leaves_no_folder(tmp_path):
@@ -324,19 +290,13 @@ def test_interrupted_anywhere_and_resumed_equals_never_stopped(tmp_path, kind):
     else:
         optimizer = {"method": kind} if kind == "AdamW" else {"gradients": kind}
         config = small_config(tmp_path, optimizer={"learning_rate": 0.01, **optimizer})
-    stops = [(1,), (5,), (8, 6)] if kind in ("none", "zeros") else [(11,)]
+    stops = {"none": [(1,), (5,), (8, 6)], "zeros": [(8, 6)]}.get(kind, [(11,)])
     assert_same_when_stopped(config, TreeObjective, stops, tmp_path)
 
 
-def test_signals_at_nodes_are_learned_and_never_read_at_the_test(tmp_path, monkeypatch):
+def test_signals_at_nodes_are_learned_and_never_read_at_the_test(tmp_path, monkeypatch, noted):
     """Their loss falls, the weights of a run have their network, and an evaluation does not enter it."""
-    losses, forward = [], NodeSignals.forward
-
-    def noted(self, *arguments):
-        losses.append(forward(self, *arguments))
-        return losses[-1]
-
-    monkeypatch.setattr(NodeSignals, "forward", noted)
+    losses = noted(NodeSignals, "forward", lambda loss, *_: loss)
     run = start(with_signals(tmp_path, schedule={"epochs": 8}, optimizer={"learning_rate": 0.03}), 0, tmp_path, quiet=True)
     assert len(losses) == 8 * 6 and sum(losses[-6:]) < 0.8 * sum(losses[:6])
     model = run.load_model()
@@ -346,29 +306,24 @@ def test_signals_at_nodes_are_learned_and_never_read_at_the_test(tmp_path, monke
     evaluation.evaluate(run, str(tmp_path / "test.jsonl"))
 
 
-def test_the_learning_rate_of_a_step_is_that_of_its_place_in_the_run(tmp_path, monkeypatch):
+def test_the_learning_rate_of_a_step_is_that_of_its_place_in_the_run(tmp_path, noted):
     """It rises linearly, then falls by a cosine to zero."""
     schedule = configuration.ScheduleConfig(epochs=2, warmup=4, decay="cosine")
     factors = [schedule.rate_factor(step, 10) for step in range(20)]
     assert factors[:5] == [0.25, 0.5, 0.75, 1.0, 1.0]
     assert factors[4:] == sorted(factors[4:], reverse=True) and factors[12] == pytest.approx(0.5) and 0 < factors[-1] < 0.02
     assert configuration.ScheduleConfig(warmup=2).rate_factor(7, 10) == configuration.ScheduleConfig().rate_factor(0, 10) == 1.0
-    rates, step = [], RowOptimizer.step
-    monkeypatch.setattr(RowOptimizer, "step", lambda self, rate: rates.append(rate) or step(self, rate))
-    config = with_signals(tmp_path)
+    rates, config = noted(RowOptimizer, "step", lambda _, __, rate: rate), with_signals(tmp_path)
     start(config, 0, tmp_path, quiet=True)
     steps = len(rates) // 3
     assert rates == [0.01 * config.schedule.rate_factor(step, steps) for step in range(3 * steps)] and steps > 4
 
 
-def test_a_gradient_is_clipped_to_its_maximum_norm(tmp_path, monkeypatch):
-    norms, step = [], RowOptimizer.step
+def test_a_gradient_is_clipped_to_its_maximum_norm(tmp_path, noted):
+    def norm(_, optimizer, rate):
+        return float(torch.nn.utils.get_total_norm([p.grad for p in optimizer.parameters if p.grad is not None]))
 
-    def noted(self, rate):
-        norms.append(float(torch.nn.utils.get_total_norm([p.grad for p in self.parameters if p.grad is not None])))
-        step(self, rate)
-
-    monkeypatch.setattr(RowOptimizer, "step", noted)
+    norms = noted(RowOptimizer, "step", norm)
     for clip in (0.0, 0.05):
         start(small_config(tmp_path, optimizer={"clip": clip}), 0, tmp_path / str(clip), quiet=True)
     unclipped, clipped = np.array_split(norms, 2)
@@ -399,8 +354,7 @@ def test_a_folder_that_exists_is_not_overwritten(tmp_path):
     start(config, 0, tmp_path, quiet=True)
     other, another = plain_data.override(config, ["schedule.epochs=9"]), r"another configuration \(schedule.epochs \d, now 9\)"
     for new, resume, message in ((config, False, "--resume"), (other, False, another), (other, True, another)):
-        with pytest.raises(ConfigurationError, match=message):
-            start(new, 0, tmp_path, resume=resume, quiet=True)
+        assert_raises(ConfigurationError, message, start, new, 0, tmp_path, resume=resume, quiet=True)
 
 
 def test_damaged_weights_are_one_error(tmp_path):
@@ -409,8 +363,7 @@ def test_damaged_weights_are_one_error(tmp_path):
 
     def check(content, message):
         run.best.unlink() if content is None else run.best.write_bytes(content)
-        with pytest.raises(CheckpointError, match=message):
-            run.load_model()
+        assert_raises(CheckpointError, message, run.load_model)
 
     def flipped(place):
         return whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
@@ -424,8 +377,7 @@ def test_damaged_weights_are_one_error(tmp_path):
         ("of another model", run.last.read_bytes(), "does not fit the model"),
     ]
     assert_each(check, cases)
-    with pytest.raises(CheckpointError, match="not a run folder"):
-        Run.open(tmp_path / "nothing")
+    assert_raises(CheckpointError, "not a run folder", Run.open, tmp_path / "nothing")
 
 
 @pytest.mark.slow

@@ -4,12 +4,11 @@ from functools import partial
 
 import pytest
 import torch
-from every_cell import VOCABULARY, make
+from each_case import cases
+from every_cell import batch_of, make
 from torch import nn
 
-from dgl_treestack.data import graph
 from dgl_treestack.errors import ConfigurationError
-from dgl_treestack.expression import Expression
 from dgl_treestack.propagate import propagate
 from dgl_treestack.runs.configuration import OptimizerConfig
 from dgl_treestack.training.muon import orthogonalise
@@ -48,9 +47,8 @@ def assert_same(ours, theirs, **tolerances):
 @pytest.mark.parametrize("gradients", ["none", "zeros"])
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 def test_it_is_torchs_adam(gradients, decay):
-    config = OptimizerConfig(gradients=gradients, weight_decay=decay, learning_rate=0.01)
     ours, theirs = a_module(), a_module()
-    adam = RowOptimizer(ours, config)
+    adam = RowOptimizer(ours, OptimizerConfig(gradients=gradients, weight_decay=decay, learning_rate=0.01))
     reference = torch.optim.Adam(theirs.parameters(), lr=0.01, weight_decay=decay, fused=True)
     for step in range(len(USED)):
         if step == 4:
@@ -94,16 +92,13 @@ def test_without_the_fused_kernel_it_is_torchs_adam_up_to_rounding(decay, monkey
 
 
 @pytest.mark.parametrize("gradients", ["none", "zeros"])
-@pytest.mark.parametrize(
-    ("method", "settings"), [("AdamW", {"betas": [0.8, 0.9]}), ("SGD", {"momentum": 0.9, "nesterov": True}), ("RMSprop", {})]
-)
-def test_any_optimizer_of_torch_updates_what_has_a_gradient(method, settings, gradients):
+@cases(("AdamW", {"betas": [0.8, 0.9]}), ("SGD", {"momentum": 0.9, "nesterov": True}), ("RMSprop", {}))
+def test_any_optimizer_of_torch_updates_what_has_a_gradient(gradients, method, settings):
     config = OptimizerConfig(learning_rate=0.01, weight_decay=0.1, gradients=gradients, method=method, settings=settings)
     ours, theirs = a_module(), a_module()
-    optimizer = RowOptimizer(ours, config)
     reference = getattr(torch.optim, method)(theirs.parameters(), lr=0.01, weight_decay=0.1, **settings)
     zero = partial(reference.zero_grad, set_to_none=gradients == "none")
-    follow(ours, optimizer, theirs, reference, zero=zero)
+    follow(ours, RowOptimizer(ours, config), theirs, reference, zero=zero)
 
 
 @pytest.mark.parametrize("method", ["adam", "muon", "SGD"])
@@ -117,7 +112,7 @@ def test_the_row_of_an_absent_operator_is_not_updated_unless_zeros_are_asked_for
     for text in ("sin(x) + y", "cos(x) + y"):
         before = {name: tensor.clone() for name, tensor in cell.state_dict().items()}
         optimizer.zero()
-        propagate(graph.from_expressions([Expression.parse(text)], VOCABULARY), cell).sum().backward()
+        propagate(batch_of(text), cell).sum().backward()
         optimizer.collect()
         optimizer.step()
         moved = [name for name, tensor in cell.state_dict().items() if not tensor.equal(before[name])]
@@ -126,14 +121,11 @@ def test_the_row_of_an_absent_operator_is_not_updated_unless_zeros_are_asked_for
     assert operators == [{"sin", "Add"}, {"cos", "Add"} | ({"sin"} if gradients == "zeros" else set())]
 
 
-@pytest.mark.parametrize(
-    ("method", "settings", "message"),
-    [
-        ("AdaGrad", {}, "Unknown optimizer 'AdaGrad'. Did you mean 'Adagrad'"),
-        ("LBFGS", {}, "Unknown optimizer 'LBFGS'"),
-        ("SGD", {"momentums": 1}, "'optimizer.settings' do not fit 'SGD': .*momentums"),
-        ("SGD", {"momentum": -1.0}, "'optimizer.settings' do not fit 'SGD': Invalid momentum value"),
-    ],
+@cases(
+    ("AdaGrad", {}, "Unknown optimizer 'AdaGrad'. Did you mean 'Adagrad'"),
+    ("LBFGS", {}, "Unknown optimizer 'LBFGS'"),
+    ("SGD", {"momentums": 1}, "'optimizer.settings' do not fit 'SGD': .*momentums"),
+    ("SGD", {"momentum": -1.0}, "'optimizer.settings' do not fit 'SGD': Invalid momentum value"),
 )
 def test_faulty_optimizers(method, settings, message):
     with pytest.raises(ConfigurationError, match=message):
@@ -153,7 +145,4 @@ def test_muon_is_torchs_muon_for_matrices_and_adam_for_the_rest(decay, hidden, m
     references = torch.optim.Muon(matrices, **settings, adjust_lr_fn="match_rms_adamw"), torch.optim.Adam(others, **settings)
     follow(ours, muon, theirs, *references, zero=theirs.zero_grad, rtol=1e-5, atol=1e-6)
     assert not torch.allclose(ours["second"], a_module(MATRICES)["second"], atol=1e-3)
-
-
-def test_a_matrix_of_zeros_stays_zero():
     assert torch.equal(orthogonalise(torch.zeros(1, 4, 4)), torch.zeros(1, 4, 4))

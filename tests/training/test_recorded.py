@@ -8,21 +8,17 @@ import numpy as np
 import pytest
 import tape
 import torch
+from each_case import cases
 from small_runs import assert_same_when_stopped, small_config, small_run, write_data
 from trees import random_equation
 
+from dgl_treestack import Equation, Example, Expression, Model, Operator, Run, Signature, Vocabulary
 from dgl_treestack.data import formats
-from dgl_treestack.data.formats import Example
-from dgl_treestack.data.vocabulary import Vocabulary
 from dgl_treestack.errors import DivergenceError
-from dgl_treestack.expression import Equation, Expression
-from dgl_treestack.expression.operators import Operator, Signature
 from dgl_treestack.model import recorded
-from dgl_treestack.model.model import Model
 from dgl_treestack.propagate import draw_key
 from dgl_treestack.runs import evaluation
 from dgl_treestack.runs.configuration import OptimizerConfig
-from dgl_treestack.runs.run import Run
 from dgl_treestack.runs.weights import read_weights
 from dgl_treestack.tasks.verification import Verification
 from dgl_treestack.training.optimizer import RowOptimizer
@@ -39,25 +35,17 @@ def recording(monkeypatch):
     monkeypatch.setattr(recorded, "recorder", lambda device: tape.record)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"optimizer": {"learning_rate": 0.01, "gradients": "zeros", "clip": 0.5, "weight_decay": 0.01}},
-        {"model": {**TREE, "masks": "subtree"}, "schedule": {"epochs": 3, "warmup": 1, "decay": "cosine"}},
-        {"model": {"name": "tree_lstm_child_sum", "hidden": 4, "share": "all"}},
-        {"model": {"name": "tree_slots", "hidden": 8, "dropout": 0.1}},
-    ],
+@cases(
+    {"optimizer": {"learning_rate": 0.01, "gradients": "zeros", "clip": 0.5, "weight_decay": 0.01}},
+    {"model": {**TREE, "masks": "subtree"}, "schedule": {"epochs": 3, "warmup": 1, "decay": "cosine"}},
 )
-def test_recorded_steps_train_as_others_do(tmp_path, recording, changes):
-    """Some batches of a run are recorded, the last one of every epoch is not full."""
+def test_recorded_steps_train_as_others_do(tmp_path, recording, noted, changes):
+    """Some batches of a run are recorded, the last one of every epoch is not full. More models and settings: next test."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recorded, "recorder", lambda device: None)
         plain = small_run(tmp_path / "plain", **changes)
-    calls, call = [], RecordedStep.__call__
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RecordedStep, "__call__", lambda self, *given: calls.append(1) or call(self, *given))
-        run = small_run(tmp_path / "recorded", **changes)
+    calls = noted(RecordedStep, "__call__")
+    run = small_run(tmp_path / "recorded", **changes)
     assert len(calls) >= 12  # of 3 epochs of 6 or 7 full batches
     for wanted, actual in zip(plain.read_metrics(), run.read_metrics(), strict=True):
         assert actual == pytest.approx(wanted, rel=1e-3)
@@ -186,12 +174,11 @@ def test_recorded_steps_have_the_numbers_of_others_in_double_precision(tmp_path,
 
 
 @pytest.mark.parametrize("case", ["dropout", "shared", "nodes", "two tasks", *list(CASES)[10:]])
-def test_recorded_evaluation_has_the_numbers_of_other_evaluation(tmp_path, case, recording, monkeypatch):
+def test_recorded_evaluation_has_the_numbers_of_other_evaluation(tmp_path, case, recording, monkeypatch, noted):
     (model,), _, dataset = case_of(tmp_path, case)
     monkeypatch.setattr(evaluation, "BATCH", 16)
     monkeypatch.setattr(evaluation, "LEAST", 16)
-    replays, replay = [], recorded.Recorded.replay
-    monkeypatch.setattr(recorded.Recorded, "replay", lambda self, given: replays.append(given) or replay(self, given))
+    replays = noted(recorded.Recorded, "replay")
     again = evaluation.recorded(model, dataset, "levels")
     plain = evaluation.score(model, dataset)
     for _ in range(2):
@@ -209,22 +196,17 @@ def test_recorded_evaluation_has_the_numbers_of_other_evaluation(tmp_path, case,
             assert actual == wanted
 
 
-@pytest.mark.parametrize(
-    ("stops", "changes"),
-    [
-        ([(1,), (5, 3), (8, 8)], {}),
-        ([(5, 3)], {"optimizer": {"method": "muon", "gradients": "zeros"}, "model": {**TREE, "hidden": 8}, "signals": VALUES}),
-        ([(5, 3)], {"model": {"name": "lstm", "hidden": 4, "dropout": 0.2}}),
-        ([(7,)], {"model": {"name": "transformer", "hidden": 4, "dropout": 0.2, "settings": {"feed_forward": 8}}}),
-    ],
+@cases(
+    ([(1,), (5, 3), (8, 8)], {}),
+    ([(5, 3)], {"optimizer": {"method": "muon", "gradients": "zeros"}, "model": {**TREE, "hidden": 8}, "signals": VALUES}),
+    ([(5, 3)], {"model": {"name": "lstm", "hidden": 4, "dropout": 0.2}}),
+    ([(7,)], {"model": {"name": "transformer", "hidden": 4, "dropout": 0.2, "settings": {"feed_forward": 8}}}),
 )
-def test_a_run_of_recorded_steps_that_is_stopped_ends_like_one_that_was_not(tmp_path, recording, stops, changes):
-    config, replays, replay = small_config(tmp_path, **changes), [], recorded.Recorded.replay
+def test_a_run_of_recorded_steps_that_is_stopped_ends_like_one_that_was_not(tmp_path, recording, noted, stops, changes):
+    config, replays = small_config(tmp_path, **changes), noted(recorded.Recorded, "replay", lambda _, step, *__: type(step))
     for path in config.data.files:  # 1.29 has no token
         Path(path).write_text(Path(path).read_text().replace("1.29", "2"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recorded.Recorded, "replay", lambda self, given: replays.append(type(self)) or replay(self, given))
-        assert_same_when_stopped(config, TreeObjective, stops, tmp_path)
+    assert_same_when_stopped(config, TreeObjective, stops, tmp_path)
     assert {*replays} == {RecordedStep, recorded.RecordedResults} and replays.count(RecordedStep) > 20
 
 

@@ -10,16 +10,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from each_case import assert_raises, cases
 from small_runs import contents, go_on, small_config, small_run, stopped_at
 
-from dgl_treestack import load, plain_data
-from dgl_treestack.data.vocabulary import Vocabulary
+from dgl_treestack import Model, Run, Vocabulary, load, plain_data
 from dgl_treestack.errors import CheckpointError, ConfigurationError, DataError
 from dgl_treestack.expression.language import find
-from dgl_treestack.model.model import Model
 from dgl_treestack.processes import Interrupted
 from dgl_treestack.runs import configuration, evaluation
-from dgl_treestack.runs.run import Run
 from dgl_treestack.training.start import prepare, start
 from dgl_treestack.training.trees import TreeObjective
 
@@ -95,10 +93,8 @@ def test_another_model_is_one_error_that_says_what_differs(tmp_path, saved):
         ({"vocabulary": "released"}, "model.vocabulary is released, there canonical"),
     ):
         whole = rf"weights of 'model\.start' are of another model: .*{message}.* Set the values of {saved[1]}"
-        with pytest.raises(ConfigurationError, match=whole):
-            begun(tmp_path, saved[1], **changes)
-    with pytest.raises(CheckpointError, match="no folder of a run"):
-        begun(tmp_path, "absent")
+        assert_raises(ConfigurationError, whole, begun, tmp_path, saved[1], **changes)
+    assert_raises(CheckpointError, "no folder of a run", begun, tmp_path, "absent")
 
 
 def test_a_stopped_run_with_a_start_goes_on_from_its_checkpoint_alone(tmp_path):
@@ -109,8 +105,7 @@ def test_a_stopped_run_with_a_start_goes_on_from_its_checkpoint_alone(tmp_path):
         start(config, 0, tmp_path / "stopped", quiet=True)
     kept = first.best.read_bytes()
     first.best.write_bytes(kept + b"0")
-    with pytest.raises(ConfigurationError, match=r"best\.safetensors has changed since"):
-        go_on(whole, tmp_path / "stopped")
+    assert_raises(ConfigurationError, r"best\.safetensors has changed since", go_on, whole, tmp_path / "stopped")
     first.best.unlink()
     assert contents(go_on(whole, tmp_path / "stopped").folder) == contents(whole.folder)
 
@@ -167,18 +162,13 @@ def test_the_documented_log_to_tensorboard(tmp_path, monkeypatch):
     assert folders == ["board"] and scalars == [(name, value, row["epoch"]) for row in rows for name, value in row.items()]
 
 
-@pytest.mark.parametrize(
-    ("folder", "command"),
-    [
-        ("data/paper", "treestack generate paper --output-dir data/paper"),
-        ("data/paper-deeper", "treestack generate paper-deeper --output-dir data/paper-deeper"),
-        ("elsewhere/paper-200k", "treestack generate paper --train-size 200000 --output-dir elsewhere/paper-200k"),
-        ("data/paper-1m", "treestack generate paper --train-size 1000000 --output-dir data/paper-1m"),
-        ("data/own", "Write its path from the folder where you work"),
-    ],
+@cases(
+    ("train", "data/paper-deeper", "treestack generate paper-deeper --output-dir data/paper-deeper"),
+    ("validation", "elsewhere/paper-200k", "treestack generate paper --train-size 200000 --output-dir elsewhere/paper-200k"),
+    ("test", "data/paper-1m", "treestack generate paper --train-size 1000000 --output-dir data/paper-1m"),
+    ("test", "data/own", "Write its path from the folder where you work"),
 )
-@pytest.mark.parametrize("kind", ["train", "validation", "test"])
-def test_a_missing_set_names_the_command_that_generates_it(tmp_path, folder, command, kind):
+def test_a_missing_set_names_the_command_that_generates_it(tmp_path, kind, folder, command):
     config = plain_data.replaced(small_config(tmp_path), [(f"data.{kind}", [f"{folder}/x.jsonl.gz"])])
     with pytest.raises(DataError, match=rf"^{folder}/x.jsonl.gz: Cannot be read: No such file. .*{command}"):
         start(config, 0, tmp_path / "runs", quiet=True)

@@ -5,15 +5,13 @@ import statistics
 
 import pytest
 import torch
-from each_case import assert_each
-from small_runs import assert_same_when_stopped
+from small_runs import STREAMS, assert_same_when_stopped, table_of
 
 from dgl_treestack.algorithmic.transductions import TRANSDUCTIONS
 from dgl_treestack.data import records
 from dgl_treestack.errors import ConfigurationError, DivergenceError
 from dgl_treestack.experiments import chomsky
 from dgl_treestack.experiments.protocol import EXTENTS, FEW_STEPS, SCALES, Extent, Scale
-from dgl_treestack.experiments.reproduce import reproduce
 from dgl_treestack.results.run_result import read_any
 from dgl_treestack.runs import configuration
 from dgl_treestack.runs.sequence_configuration import TransductionConfig
@@ -56,18 +54,18 @@ def test_the_share_of_outputs_that_are_right():
 
 
 def test_a_configuration_that_cannot_be_trained_is_one_error(tmp_path):
-    def check(changes, message):
+    for config, changes, message in (
+        (SMALL, {"transduction": "reverse"}, "Unknown transduction 'reverse'"),
+        (SMALL, {"settings": {"hidden": 4, "hiden": 4}}, "keyword argument 'hiden'"),
+        (SMALL, {"model": "rotary_transformer", "settings": {"restarts": 2}}, "keyword argument 'restarts'"),
+        (SMALL, {"steps": 0}, "'steps' is 0"),
+        (STREAMS, {"task": "anbm"}, "Unknown task 'anbm'"),
+        (STREAMS, {"settings": {"hidden": 4, "hiden": 4}}, "keyword argument 'hiden'"),
+        (STREAMS, {"restarts": 0}, "'restarts' is 0"),
+    ):
         with pytest.raises(ConfigurationError, match=message):
-            start(dataclasses.replace(SMALL, **changes), 0, tmp_path, quiet=True)
+            start(dataclasses.replace(config, **changes), 0, tmp_path, quiet=True)
         assert not list(tmp_path.iterdir())
-
-    cases = [
-        ({"transduction": "reverse"}, "Unknown transduction 'reverse'"),
-        ({"settings": {"hidden": 4, "hiden": 4}}, "keyword argument 'hiden'"),
-        ({"model": "rotary_transformer", "settings": {"restarts": 2}}, "keyword argument 'restarts'"),
-        ({"steps": 0}, "'steps' is 0"),
-    ]
-    assert_each(check, [(message, changes, message) for changes, message in cases])
     with pytest.raises(DivergenceError, match="In epoch 1 a loss is"):
         start(dataclasses.replace(SMALL, learning_rate=1e30), 0, tmp_path, quiet=True)
 
@@ -94,17 +92,12 @@ def test_the_table_has_the_best_and_the_median_seed(tmp_path, monkeypatch):
     few = ("parity-lstm", "parity-rotary", "duplicate_string-lstm")
     monkeypatch.setattr(chomsky, "plan", lambda *given: [run for run in plan(*given) if run[0].name.startswith(few)])
     assert len(plan(tmp_path, EXTENTS["tiny"], 4)) == 8 * 5 * 3
-
-    def table_of(folder, **options):
-        shown = []
-        assert reproduce(["chomsky"], "tiny", folder, show=shown.append, **options) == 0
-        return "".join(shown)
-
-    text = table_of(tmp_path)
+    text = table_of("chomsky", tmp_path)
     runs = [read_any(path) for path in sorted((tmp_path / "runs").glob("parity-lstm-*"))]
     shares = [100 * statistics.fmean(run.answers["share"].to_list()) for run in runs]
     assert [run.seed for run in runs] == [4, 5, 6]
     (row,) = [line.split(" | ") for line in text.splitlines() if line.startswith("| parity | regular |")]
     assert row[2] == f"{max(shares):.1f} ({statistics.median(shares):.1f}) \\| 100.0"
     assert "\n| duplicate string | context-sensitive | " in text and "| 4 5 6 |" in text
-    assert table_of(tmp_path / "again", train=False, from_records=[tmp_path / "chomsky" / "records.parquet"]) == text
+    records_of_runs = [tmp_path / "chomsky" / "records.parquet"]
+    assert table_of("chomsky", tmp_path / "again", train=False, from_records=records_of_runs) == text

@@ -143,7 +143,10 @@ def worlds(formula):
 def test_pairs_have_their_relations_and_the_published_sizes(made):
     for example in made("logic").examples:
         assert isinstance(example.equation, Equation)
+        leaves = {text for _, _, text in example.equation.leaves()}
+        assert leaves <= set("abcdef") and len(leaves) <= 4
         left, right = worlds(example.equation.left), worlds(example.equation.right)
+        assert 0 < sum(left) < 64 and 0 < sum(right) < 64
         occurring = set(zip(left, right, strict=True))
         both, only_left, only_right, neither = (case in occurring for case in itertools.product((True, False), repeat=2))
         expected = {
@@ -165,11 +168,6 @@ def test_pairs_have_their_relations_and_the_published_sizes(made):
         assert {fold: count for fold in FOLDS if (count := sizes[fold][size])} == quota
     full = logic.quotas(SetOptions(seed=1))
     assert [quota["test"] for quota in full] == list(logic.TEST) and full[0] == {"test": 6, "train": 30}
-    for example in made("logic").examples:
-        leaves = {text for _, _, text in example.equation.leaves()}
-        assert leaves <= set("abcdef") and len(leaves) <= 4
-        for side in (example.equation.left, example.equation.right):
-            assert 0 < sum(worlds(side)) < 64
 
 
 def operators(tree):

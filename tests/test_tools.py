@@ -1,10 +1,18 @@
-"""Pages that are written from templates and tables."""
+"""Tools: pages from templates and tables, what evaluation reaches without a network, the check of a device without a GPU."""
 
+import csv
+import json
+import subprocess
+
+import programs
 import pytest
+from each_case import assert_raises, cases
 
+from dgl_treestack import Equation, Example
+from dgl_treestack.data import formats
 from dgl_treestack.errors import DataError
 from dgl_treestack.results.report import lines_table
-from tools import page
+from tools import device_check, exact, page
 
 NUMBERS = """model,measured,paper,paper sd,ours,ours sd,seeds
 Tree-LSTM,test 8-13,86.8,0.6,63.65,0.49,0 1 2 3 4
@@ -20,6 +28,7 @@ blanks,1-19,1,Tree-SMU,Tree-LSTM,,2.3,,,0.12
 blanks,1-19,1,Tree-SMU,Tree-RNN,,2.3,,,0.01
 """
 COUNTS = 'task,model,"emptied, soft"\nanbn,"Stack RNN, rounded",98.3\nanbn,LSTM,6.78\n'
+SEEN = "Tree-SMU and Tree-LSTM differ within noise (+0.0 points, -0.9 to 0.7; the test could have seen 1.3)"
 FILLED = {
     "{{ours NUMBERS; Tree-LSTM; test 8-13}}, {{mean NUMBERS; Tree-LSTM; test 8-13}}": "63.6 ± 0.5, 63.6",
     "{{ours NUMBERS; Tree-LSTM, one seed; test 8-13; 2}}": "62.04",
@@ -33,6 +42,8 @@ FILLED = {
     "{{lead NUMBERS; test; Tree-LSTM; Tree-RNN}}": "Tree-LSTM is ahead of Tree-RNN by 6.0 points (5.1 to 7.0)",
     "{{lead NUMBERS; deep; Tree-SMU; Tree-LSTM}}": "Tree-SMU is behind Tree-LSTM by 2.9 points (2.1 to 3.8)",
     "{{lead NUMBERS; blanks; Tree-SMU; Tree-LSTM}}": "Tree-SMU and Tree-LSTM differ within noise (+2.3 points, one seed)",
+    # 1.3: by the t-distribution with four degrees of freedom, for two pairs, 0.8 / 2.776 * (3.495 + 0.941)
+    "{{lead NUMBERS; test; Tree-SMU; Tree-LSTM}}": SEEN,
     "{{lead NUMBERS; blanks; Tree-SMU; Tree-RNN}}": "Tree-SMU is ahead of Tree-RNN by 2.3 points",
     "{{verdict NUMBERS; test; Tree-LSTM; Tree-RNN}}, {{verdict NUMBERS; test; Tree-SMU; Tree-LSTM}}": "reproduced, not",
     "{{verdict NUMBERS; deep; Tree-SMU; Tree-LSTM}}, {{verdict NUMBERS; blanks; Tree-SMU; Tree-RNN}}": "opposite, reproduced",
@@ -59,27 +70,14 @@ def test_sentences_say_what_the_numbers_say(call, tables):
     assert page.fill(f"Before {call}, {{after}}", tables / "results.md") == f"Before {FILLED[call]}, {{after}}"
 
 
-def test_within_noise_stands_what_could_have_been_seen(tables):
-    """By the t-distribution with four degrees of freedom, for two pairs: 0.8 / 2.776 * (3.495 + 0.941)."""
-    call = "{{lead NUMBERS; test; Tree-SMU; Tree-LSTM}}"
-    expected = "Tree-SMU and Tree-LSTM differ within noise (+0.0 points, -0.9 to 0.7; the test could have seen 1.3)"
-    assert page.fill(call, tables) == expected
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        ("{{ours NUMBERS; Tree-LSTM; test 8-14}}", "0 lines of NUMBERS/table.csv"),
-        ("{{ours NOTHING; Tree-LSTM; test 8-13}}", "No such file"),
-        ("{{points NUMBERS; blanks; Tree-LSTM}}", "TypeError"),
-        ("{{theirs NUMBERS; Tree-LSTM; test 8-13}}", "KeyError"),
-        ("{{claimed NUMBERS; blanks; Tree-SMU; Tree-LSTM}}", "TypeError"),
-    ],
+@cases(
+    ("{{ours NUMBERS; Tree-LSTM; test 8-14}}", "0 lines of NUMBERS/table.csv"),
+    ("{{ours NOTHING; Tree-LSTM; test 8-13}}", "No such file"),
+    ("{{theirs NUMBERS; Tree-LSTM; test 8-13}}", "KeyError"),
+    ("{{claimed NUMBERS; blanks; Tree-SMU; Tree-LSTM}}", "TypeError"),
 )
-def test_a_call_without_a_number_is_refused(call, message, tables):
-    with pytest.raises(DataError) as error:
-        page.fill(f"one\ntwo {call}", tables / "results.md")
-    assert f"results.md:2: {call}: " in str(error.value) and message in str(error.value)
+def test_a_call_without_a_number_is_refused(tables, call, message):
+    assert_raises(DataError, f"results.md:2: {call}: .*{message}", page.fill, f"one\ntwo {call}", tables / "results.md")
 
 
 def test_committed_pages_are_what_the_command_writes():
@@ -87,13 +85,45 @@ def test_committed_pages_are_what_the_command_writes():
     assert {path.name for path in contents} == {"README.md", "results.md", "beyond.md"}
     for path, content in contents.items():
         assert path.read_text() == content, f"{path.name}: edit the template in tools/pages, then run `python -m tools.page`"
-
-
-def test_the_page_of_results_is_short():
-    sizes = {"results.md": 20, "results/beyond.md": 8}
-    assert {name: size for name, size in sizes.items() if (page.ROOT / "docs" / name).stat().st_size > 1000 * size} == {}
+        assert len(content.encode()) <= 1000 * {"results.md": 20, "beyond.md": 8}.get(path.name, 20), "a page is short"
 
 
 def test_a_table_of_pairs_has_the_papers_numbers_with_all_digits():
     line = {"first": "Tree-SMU", "paper": 17.45, "points": 7.398056, "Holm, seeds": None, "unit": "equations", "permuted": ""}
     assert lines_table([line]).splitlines()[-1] == "| Tree-SMU | 17.45 | 7.4 | - |"
+
+
+EQUATIONS = {"x + y = y + x": 1, "sin(x) = cos(x)": 0, "1/(x - x) = y": 0, "sin(x)**2 + cos(x)**2 = 1": 1, "x**2 = x*y": 1}
+
+
+def test_sides_that_differ_at_a_point_are_no_equation(tmp_path, monkeypatch):
+    """The third is undefined at every point, and the label of the last is wrong."""
+    examples = [Example(Equation.parse(text), label, id=text) for text, label in EQUATIONS.items()]
+    for name in ("paper", "deep"):
+        (tmp_path / name).mkdir()
+        formats.write(tmp_path / name / "test.jsonl.gz", examples)
+    monkeypatch.setattr(exact, "SETS", {"test": ("paper", (1, 9)), "deeper": ("deep", (4, 9))})
+    monkeypatch.setattr(exact, "OUTPUT", tmp_path / "table.csv")
+    exact.main(tmp_path)
+    rows = csv.DictReader((tmp_path / "table.csv").read_text().splitlines())
+    lines = {(line["measured"], line["model"]): line["ours"] for line in rows}
+    assert lines["test", "exact evaluation, trusted"] == "60.0" and lines["test", "no trusted point"] == "20.0"
+    assert lines["test", "exact evaluation, ignoring doubt"] == "60.0"
+    assert lines["deeper", "exact evaluation, trusted"] == "50.0", "two are of depth 4"
+
+
+@pytest.mark.slow
+def test_the_check_of_a_device_runs_on_a_cpu(tmp_path, capsys, monkeypatch):
+    """Its first part in a process as on a GPU, the others in processes that need not load the libraries."""
+    output, real = tmp_path / "report.json", subprocess.run
+
+    def run(command, **options):
+        is_first = "--part" not in command or "kernels" in command
+        return real(command, **options) if is_first else programs.run("tools.device_check", command[3:], tmp_path)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert device_check.main("cpu", str(output), "--small") == 0
+    report = json.loads(output.read_text())
+    assert device_check.PARTS.keys() <= report.keys()
+    assert all(row["ok"] for name in ("equal numbers", "equal trainings") for row in report[name])
+    assert "steps  model tree_rnn  data bundled  batch 32" in capsys.readouterr().out
