@@ -24,13 +24,16 @@ MODELS = {
     "vector_stack_rnn": "Stack RNN, vectors",
     "rotary_transformer": "Transformer",
 }
+BATCH = 32  # a quarter of the paper's
 _STACKS = {"stacks": 10, "noop": True, "recurrence": "full", "capacity": 0}
 _SETTINGS: Mapping[str, Mapping[str, Any]] = {
     # With tanh it did not learn parity in 5,000 steps, nor even pairs.
     "rnn": {"settings": {"hidden": 64, "activation": "relu"}},
     "lstm": {"settings": {"hidden": 64}, "learning_rate": 1e-2},  # with 3e-3 it had not learned even pairs after 1,200 steps
     "stack_rnn": {"settings": {"hidden": 64, **_STACKS}, "learning_rate": 3e-3},
-    "vector_stack_rnn": {"settings": {"hidden": 64, "width": 8}, "learning_rate": 3e-3},
+    # With 3e-3 its actions stayed less sharp: of reversed strings of length 500 72 % were right after 10,000 steps of 128, with
+    # 1e-2 98 % after 4,000 steps of 32.
+    "vector_stack_rnn": {"settings": {"hidden": 64, "width": 8}, "learning_rate": 1e-2},
     "rotary_transformer": {"settings": {"hidden": 64}, "learning_rate": 3e-4},
 }
 
@@ -40,7 +43,7 @@ def plan(folder: Path, extent: Extent, seed: int) -> list[Planned]:
     configs = []
     for task in TRANSDUCTIONS:
         for model, values in _SETTINGS.items():
-            config: Any = TransductionConfig(f"{task}-{model}", task, model, **values)  # type: ignore[arg-type]
+            config: Any = TransductionConfig(f"{task}-{model}", task, model, batch=BATCH, **values)  # type: ignore[arg-type]
             config = replaced(config, extent.transductions.items())
             configs.append(replace(config, name=f"{config.name}-{config.hash}"))
     return [(config, number) for number in range(seed, seed + extent.seeds) for config in configs]
