@@ -6,7 +6,7 @@ import importlib
 import logging
 import platform
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
@@ -44,7 +44,8 @@ def versions() -> dict[str, str]:
     return version_of
 
 
-def configs(kind: Kind = "configuration") -> dict[str, Path]:
+@cache
+def configs(kind: Kind = "configuration") -> Mapping[str, Path]:
     """Return the configurations, or the sweeps, of the package: `quickstart/tree_smu`, or `sweep/stack_size` -> file."""
     paths = {str(path.relative_to(_CONFIGS).with_suffix("")): path for path in sorted(_CONFIGS.rglob("*.toml"))}
     return {name: path for name, path in paths.items() if name.startswith("sweep/") == (kind == "sweep")}
