@@ -133,7 +133,9 @@ def test_what_others_left_in_the_folder_stays_and_a_file_that_is_gone_is_named(t
 def start(folder, jobs, equations=160):
     command = [sys.executable, "-m", "dgl_treestack", "generate", NAME, "--output-dir", str(folder), "--seed", "3"]
     command += ["--equations", str(equations), "--jobs", str(jobs)]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    # A shell that runs tests in the background ignores SIGINT, and what it starts does, too.
+    return subprocess.Popen(command, **pipes, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
 
 
 @pytest.mark.slow
