@@ -192,8 +192,8 @@ def _lines(task: str, label: str, answers: Table, tests: StreamTests) -> Iterato
 def _draw(chosen: Mapping[tuple[str, str], RunResult], folder: Path, tests: StreamTests) -> None:
     """Draw accuracy against length (Figure 2), and the actions of nets (Table 3, Figure 3).
 
-    Memorization is shown as Figure 3 is, too. A curve has the per cent of sequences of a size on which the chosen restart is
-    right, before rounding, from empty memories.
+    Figure 3 is of addition; memorization is drawn in the same way. A curve has the per cent of sequences of a size on which the
+    chosen restart is right, before rounding, from empty memories.
     """
     curves: dict[str, dict[str, dict[int, float]]] = {}
     points = []

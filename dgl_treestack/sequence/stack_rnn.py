@@ -39,7 +39,7 @@ class StackRNN(ActingCell):
     P: nn.Parameter
     R: nn.Parameter
     memory, positive = "stack", True
-    by_hand = True  # a subclass says so itself if `StackUnroll` computes what its `step` does
+    by_hand = True  # whether `StackUnroll` computes what `step` does; not inherited, since a subclass may change `step`
     linear: ClassVar[bool] = False  # whether h is rectified and values are linear; otherwise both are sigmoids
 
     def __init__(
@@ -92,7 +92,7 @@ class StackRNN(ActingCell):
 
     def unroll(self, x: Tensor, state: State | None = None, clip: float | None = None) -> tuple[Tensor, State]:
         by_steps = self.hard or stack.is_limited() or torch.is_autocast_enabled(x.device.type)
-        if by_steps or "by_hand" not in vars(type(self)):
+        if by_steps or not vars(type(self)).get("by_hand"):
             return super().unroll(x, state, clip)
         driven = self.drive(x)
         before = self._initial(driven, state, clip)
@@ -193,7 +193,7 @@ class StackUnroll(torch.autograd.Function):
         read_back, write_back = read.mT.contiguous(), write.mT.contiguous()
         pushed = rows[:-1, 0]
         slopes_of_h = (all_h > 0).to(all_h) if linear else all_h * (1 - all_h)
-        # Derivatives of the top row after a token by what the pushed value is a function of
+        # Derivatives of the top row after a token by the pushed value before its sigmoid, if it has one
         slopes_of_values = (1 if linear else pushed * (1 - pushed)) * shares[..., 0, :].unsqueeze(-1).expand_as(pushed)
         grad_totals = torch.empty_like(all_h)
         grad_written = all_h.new_empty(*all_h.shape[:-1], write.shape[-1])

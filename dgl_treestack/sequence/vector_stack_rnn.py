@@ -47,14 +47,16 @@ class VectorStackRNN(StackRNN):
         return torch.cat([self.D, self.d.mT], -1), torch.cat([self.A, self.c.mT], -1)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Draw weights as the program's library does, with x and the top of the stack as one input; biases are 0.
+        """Draw weights as a linear layer of Haiku, the library of the program, does; x and the top of the stack are one input.
 
-        From a normal distribution cut at two standard deviations, which are 1 / sqrt(number of inputs) before the cut.
+        From a normal distribution with the deviation 1 / sqrt(number of inputs), cut at two deviations. Biases are 0.
         """
-        # From U(-1 / sqrt(H), 1 / sqrt(H)) pushes stayed at 0.985: at a length of 500 of a reversed string 72 % were right.
+        # Of reversed strings of length 500 75 % was right after 4,000 steps of 128, at a rate of 3e-3; with weights drawn from
+        # U(-1 / sqrt(H), 1 / sqrt(H)) 72 % after 10,000. A higher rate brings far more: `experiments.chomsky`.
         inputs = {"U": self.inputs + self.width, "P": self.inputs + self.width}
         for name, parameter in self.named_parameters():
-            deviation = inputs.get(name, self.hidden) ** -0.5
-            nn.init.trunc_normal_(parameter, 0.0, deviation, -2 * deviation, 2 * deviation, generator=generator)
             if name in "bcd":
                 nn.init.zeros_(parameter)
+                continue
+            deviation = inputs.get(name, self.hidden) ** -0.5
+            nn.init.trunc_normal_(parameter, 0.0, deviation, -2 * deviation, 2 * deviation, generator=generator)
